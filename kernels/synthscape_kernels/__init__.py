@@ -1,0 +1,1 @@
+"""Hot loops over plain arrays: no species, no YAML, no files."""

@@ -1,0 +1,187 @@
+"""The mixer's CPU kernels: strict float32 audio, float64 power, no GIL.
+
+Clips come packed in one int16 array with the start of each, so that the same arguments serve a gathered batch and a
+whole bank resident on a device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from synthscape_kernels import strict_math
+from synthscape_kernels.jit import compiled
+
+LANES: Final = 256  # partial sums side by side: vectorised without reordering any of them
+_SCALE: Final = np.float32(1.0 / 32768.0)
+_HALF_PI: Final = 1.5707963267948966
+
+
+@compiled
+def energy(x: Any, start: Any, end: Any) -> Any:
+    """Sum of squares of x[start:end] (float32), in 256 float64 lanes that are then added in order."""
+    lanes = np.zeros(LANES, np.float64)
+    whole = start + (end - start) // LANES * LANES
+    for i in range(start, whole, LANES):
+        for lane in range(LANES):
+            value = np.float64(x[i + lane])
+            lanes[lane] += value * value
+    for i in range(whole, end):
+        value = np.float64(x[i])
+        lanes[i - whole] += value * value
+    total = 0.0
+    for lane in range(LANES):
+        total += lanes[lane]
+    return total
+
+
+@compiled
+def play(
+    pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, backwards: Any, n0: Any,
+    n1: Any, out: Any, at: Any,
+) -> None:  # fmt: skip
+    """Samples n0..n1-1 of a clip played at ratio p/q, into out[at:] (float32).
+
+    Args:
+        pcm: packed int16; the clip is ``pcm[start:start + length]``.
+        taps: float32, all filter tables; this ratio's begins at ``table`` and has p rows of 2 ``half`` taps.
+        backwards: play the clip reversed.
+    """
+    if p == q:
+        if backwards:
+            last = start + length - 1
+            for n in range(n0, n1):
+                out[at + n - n0] = pcm[last - n] * _SCALE
+        else:
+            for n in range(n0, n1):
+                out[at + n - n0] = pcm[start + n] * _SCALE
+        return
+    # Outputs of one phase lie P apart and read inputs Q apart. Dealt out to Q rows, their inputs are contiguous, and a
+    # tap times a stretch of a row is plain vector work.
+    first = n0 * q // p - half + 1  # the first input sample any output needs
+    last = (n1 - 1) * q // p + half
+    columns = (last - first) // q + 2
+    dealt = np.zeros((q, columns), np.float32)
+    low, high = max(first, 0), min(last, length - 1)
+    row, column = (low - first) % q, (low - first) // q
+    for i in range(low, high + 1):
+        source = start + length - 1 - i if backwards else start + i
+        dealt[row, column] = pcm[source] * _SCALE
+        row += 1
+        if row == q:
+            row = 0
+            column += 1
+    lanes = np.empty(LANES, np.float32)
+    for phase in range(p):
+        n = n0 + phase  # first output with this remainder of (n - n0) mod p
+        if n >= n1:
+            break
+        count = (n1 - 1 - n) // p + 1
+        centre = n * q // p
+        tap = table + (n * q % p) * 2 * half
+        for begin in range(0, count, LANES):
+            width = min(LANES, count - begin)
+            for j in range(width):
+                lanes[j] = np.float32(0.0)
+            lead = centre - half + 1 - first
+            row, column = lead % q, lead // q + begin
+            for k in range(2 * half):
+                h = taps[tap + k]
+                for j in range(width):
+                    lanes[j] += h * dealt[row, column + j]
+                row += 1
+                if row == q:
+                    row = 0
+                    column += 1
+            to = at + n - n0 + begin * p
+            for j in range(width):
+                out[to + j * p] = lanes[j]
+
+
+@compiled
+def raised_cosine(i: Any, n: Any) -> Any:
+    """Weight of sample i (0-based) of a fade-in over n samples: sin**2, at sample centres."""
+    s = strict_math.sin_quarter((i + 0.5) / n * _HALF_PI)
+    return s * s
+
+
+@compiled
+def play_events(
+    pcm: Any, start: Any, length: Any, ratio: Any, backwards: Any, clip_onset: Any, clip_offset: Any, fade_in: Any,
+    fade_out: Any, ratio_p: Any, ratio_q: Any, taps: Any, table: Any, half: Any, n_samples: Any, piece: Any, out: Any,
+) -> None:  # fmt: skip
+    """What is heard of each event of one scene, at unit gain, faded: ``out[piece[i]:piece[i + 1]]`` (float32).
+
+    A piece is the part of the whole clip inside the scene, [max(clip_onset, 0), min(clip_offset, n_samples)).
+    """
+    for i in range(len(start)):
+        n0 = max(-clip_onset[i], 0)
+        n1 = min(clip_offset[i], n_samples) - clip_onset[i]
+        r = ratio[i]
+        play(
+            pcm, start[i], length[i], np.int64(ratio_p[r]), np.int64(ratio_q[r]), taps, table[r], half[r],
+            backwards[i], n0, n1, out, piece[i],
+        )  # fmt: skip
+        size = n1 - n0
+        for k in range(min(fade_in[i], size)):
+            out[piece[i] + k] *= np.float32(raised_cosine(k, fade_in[i]))
+        for k in range(min(fade_out[i], size)):
+            out[piece[i] + size - 1 - k] *= np.float32(raised_cosine(k, fade_out[i]))
+
+
+@compiled
+def play_background(
+    pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, offset: Any,
+    crossfade: Any, out: Any,
+) -> None:  # fmt: skip
+    """Fill ``out`` (float32) with a background from sample ``offset`` of it as played at p/q on.
+
+    One that is shorter than the scene is looped: over the last ``crossfade`` samples of a round it fades out while its
+    beginning fades in, at equal power (square roots of the ramp), as two stretches of noise are uncorrelated.
+    """
+    played = -(-length * p // q)
+    n = len(out)
+    if played >= n:
+        play(pcm, start, length, p, q, taps, table, half, False, offset, offset + n, out, 0)
+        return
+    whole = np.empty(played, np.float32)
+    play(pcm, start, length, p, q, taps, table, half, False, 0, played, whole, 0)
+    period = played - crossfade
+    at = offset  # in [0, period)
+    for i in range(n):
+        value = whole[at]
+        if at < crossfade and offset + i >= period:  # nothing comes before the first round
+            rise = (at + 0.5) / crossfade
+            value = np.float32(np.sqrt(rise)) * value + np.float32(np.sqrt(1.0 - rise)) * whole[at + period]
+        out[i] = value
+        at += 1
+        if at == period:
+            at = 0
+
+
+@compiled
+def add_events(clip_onset: Any, piece: Any, gain: Any, events: Any, out: Any) -> None:
+    """Add gain x event to ``out`` (float32, a scene's background), in plan order."""
+    for i in range(len(gain)):
+        to = max(clip_onset[i], 0)
+        g = np.float32(gain[i])
+        for k in range(piece[i + 1] - piece[i]):
+            out[to + k] += g * events[piece[i] + k]
+
+
+@compiled
+def scale(x: Any, factor: Any) -> None:
+    """Multiply a float32 array in place."""
+    f = np.float32(factor)
+    for i in range(len(x)):
+        x[i] *= f
+
+
+@compiled
+def peak(x: Any) -> Any:
+    """Largest magnitude of a float32 array, as float64."""
+    most = np.float32(0.0)
+    for i in range(len(x)):
+        most = max(most, abs(x[i]))
+    return np.float64(most)

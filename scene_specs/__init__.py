@@ -1,0 +1,1 @@
+"""The specs we ship, as package data."""

@@ -1,0 +1,34 @@
+"""SceneBatch: mixed scenes with the levels that were reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthscape.plan.plan import ScenePlan
+
+
+@dataclass(frozen=True)
+class SceneBatch:
+    """Audio of planned scenes and what was measured on it: ``[s]`` one entry a scene, ``[e]`` one an event.
+
+    ``audio[i] == (background[i] + stems of scene i) * 10 ** (scene_gain_db[i] / 20)`` to float32 precision. Scenes
+    shorter than the longest of the batch are zero beyond their ``plan.n_samples``.
+    """
+
+    plan: ScenePlan
+    audio: NDArray[np.float32]  # [s, samples]
+    scene_gain_db: NDArray[np.float64]  # [s] 0 or less: what kept the peak under -1 dBFS
+    level_dbfs: NDArray[np.float64]  # [s] background level in the audio as delivered, scene gain included
+
+    gain_db: NDArray[np.float64]  # [e] from the clip as stored to the mix, before the scene gain
+    signal_share: NDArray[np.float64]  # [e] the k in SNR = k P / P_background; 1 where the clip's own noise is ignored
+    snr_scene_db: NDArray[np.float64]  # [e] against the whole background
+    snr_local_db: NDArray[np.float64]  # [e] against the background in [onset, offset)
+    snr_band_db: NDArray[np.float64]  # [e] both in the event's band, in [onset, offset)
+
+    stems: NDArray[np.float32] | None = None  # [e, samples] before the scene gain
+    background: NDArray[np.float32] | None = None  # [s, samples] before the scene gain
+    failures: dict[int, str] | None = None  # position in the batch -> why the scene could not be rendered

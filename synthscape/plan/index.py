@@ -1,0 +1,403 @@
+"""What the planner knows of the stores: which clips may be used, in which class, over which backgrounds."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthscape.bank.licences import licence_matches
+from synthscape.bank.store import ClipStore
+from synthscape.errors import PlanError, StoreError
+from synthscape.spec.schema import Licences, Spec
+from synthscape.units import seconds_to_samples
+from synthscape_kernels.place import BACKDROP_ROW, CLIP_ROW, MEMBER
+from synthscape_kernels.ratios import UNITY
+
+Mask = NDArray[np.bool_]
+Groups = tuple[NDArray[np.int64], NDArray[np.void]]  # first member of each group and an end; records of MEMBER
+Text = pd.Series  # of str or null
+
+_WEIGHTS: Final = {
+    "uniform": lambda count: 1,
+    "sqrt": lambda count: math.isqrt(count << 20),
+    "count": lambda count: count,
+}
+
+
+@dataclass(frozen=True)
+class ClassEntry:
+    """One class of the class list: its name and what the bank has of it."""
+
+    name: str
+    n_clips: int
+    n_recordings: int
+
+
+@dataclass
+class Index:
+    """The stores as the planner's kernel reads them, and an account of what was left out."""
+
+    tables: dict[str, NDArray[Any]]  # columns of the kernel's Tables that come from the stores
+    block_samples: int
+    largest_group: int
+    classes: list[ClassEntry]
+    filtered: dict[str, int] = field(default_factory=dict)  # reason -> clips or backgrounds left out
+    notes: list[str] = field(default_factory=list)
+
+
+def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
+    """Read the columns the plan needs and sort clips into classes.
+
+    Raises:
+        StoreError: a column the spec needs is missing; the two stores don't fit together.
+        PlanError: no class, or too few classes or backgrounds, are left for what the spec asks.
+    """
+    _check_stores(spec, bank, backgrounds)
+    filtered: Counter[str] = Counter()
+    notes: list[str] = []
+
+    usable = _allowed(bank, spec.licences, filtered, "clips")
+    names = _class_names(spec, bank)
+    usable &= _keep(names.notna().to_numpy(), usable, filtered, f"clips without {spec.classes.by}")
+    low_hz, high_hz = _float(bank, "low_hz"), _float(bank, "high_hz")
+    if spec.events.snr.reference == "band":
+        bank.require(("low_hz", "high_hz"), "events.snr.reference: band measures in the call's own band")
+        usable &= _keep(~np.isnan(low_hz) & ~np.isnan(high_hz), usable, filtered, "clips without a band")
+    class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
+    usable &= class_ids >= 0
+
+    ready = _allowed(backgrounds, spec.licences, filtered, "backgrounds")
+    limit = spec.background.max_animal_score
+    if limit is not None:
+        backgrounds.require(("animal_score",), "background.max_animal_score compares it")
+        score = _float(backgrounds, "animal_score")
+        ready &= _keep(~np.isnan(score), ready, filtered, "backgrounds without an animal_score")
+        ready &= _keep(score <= limit, ready, filtered, "backgrounds over background.max_animal_score")
+    if not ready.any():
+        raise PlanError(
+            f"{backgrounds.path}: no background is left to use ({_listed(filtered)}); loosen the spec's filters"
+        )
+
+    groups = _groups(spec, bank, usable, class_ids, filtered)
+    by_medium = _by_medium(spec, bank, backgrounds, usable, ready, class_ids, len(classes), groups, filtered, notes)
+    recording, background_recording = _codes(bank, backgrounds, "recording_id")
+    source, background_source = _codes(bank, backgrounds, "source_uid")
+    site, background_site = _codes(bank, backgrounds, "site")
+    if (unknown := int((site[usable] < 0).sum())) and (background_site[ready] >= 0).any():
+        notes.append(f"{unknown} clips have no site: they may be placed over a background of the place they are from")
+
+    active_start, active_end = bank.active
+    clip = {
+        "length": bank.lengths,
+        "active_start": active_start,
+        "active_end": active_end,
+        "energy_q25": _int(bank, "energy_q25", active_start + (active_end - active_start) // 4),
+        "energy_q75": _int(bank, "energy_q75", active_end - (active_end - active_start) // 4),
+        "low_hz": low_hz,
+        "high_hz": high_hz,
+        "min_ratio": _min_ratio(spec, bank),
+        "recording": recording,
+        "source": source,
+        "site": site,
+        "individual": _code(_text(bank, "individual")),
+        "speaker": _code(_speakers(bank)),
+    }
+    backdrop = {
+        "length": backgrounds.lengths,
+        "recording": background_recording,
+        "source": background_source,
+        "site": background_site,
+    }
+    group_first, members = groups
+    tables = {
+        "clip": _rows(clip, CLIP_ROW),
+        "group_first": group_first,
+        "member": members,
+        "clip_bands": np.asarray(bank.band_energy_all),
+        "clip_block": np.array(bank.block_starts),
+        "backdrop": _rows(backdrop, BACKDROP_ROW),
+        "backdrop_bands": np.asarray(backgrounds.band_energy_all),
+        "backdrop_block": np.array(backgrounds.block_starts),
+        "band_edge_hz": np.array(bank.band_edges_hz),
+        **by_medium,
+    }
+    return Index(
+        tables=tables,
+        block_samples=bank.block_samples,
+        largest_group=int(np.diff(group_first).max()),
+        classes=classes,
+        filtered=dict(sorted(filtered.items())),
+        notes=notes,
+    )
+
+
+def _rows(columns: dict[str, NDArray[Any]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Columns as records."""
+    rows = np.zeros(len(columns["length"]), dtype)
+    for name in dtype.names or ():
+        rows[name] = columns[name]
+    return rows
+
+
+def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> None:
+    for store, key, kind in ((bank, "bank", "pseudovox"), (backgrounds, "backgrounds", "backgrounds")):
+        if store.sample_rate != spec.sample_rate:
+            raise StoreError(
+                f"{key}: {store.path} is at {store.sample_rate} Hz, the spec's sample_rate is {spec.sample_rate}; "
+                f"build it again with `synthscape bank build ... --rate {spec.sample_rate}`, or change sample_rate"
+            )
+        if store.kind != kind:
+            raise StoreError(f"{key}: {store.path} is a store of {store.kind}, expected {kind}; name another store")
+        if len(store) == 0:
+            raise StoreError(f"{key}: {store.path} holds no clips; build it again")
+    if bank.block_samples != backgrounds.block_samples or not np.array_equal(
+        bank.band_edges_hz, backgrounds.band_edges_hz
+    ):
+        raise StoreError(f"{backgrounds.path}: its band table has another grid than {bank.path}; build both again")
+
+
+def _text(store: ClipStore, name: str) -> Text:
+    if not store.has(name):
+        return pd.Series([None] * len(store), dtype="str")
+    return store.columns([name])[name].to_pandas().astype("str")
+
+
+def _float(store: ClipStore, name: str) -> NDArray[np.float64]:
+    if not store.has(name):
+        return np.full(len(store), np.nan)
+    return np.asarray(store.columns([name])[name].to_pandas().astype("float64"))
+
+
+def _int(store: ClipStore, name: str, where_null: NDArray[np.int64]) -> NDArray[np.int64]:
+    if not store.has(name):
+        return where_null
+    values = store.columns([name])[name]
+    known = np.asarray(values.is_valid())
+    return np.where(known, values.fill_null(0).to_numpy(), where_null)
+
+
+def _keep(condition: Mask, among: Mask, filtered: Counter[str], reason: str) -> Mask:
+    """The condition, with those of ``among`` that fail it counted under ``reason``."""
+    if lost := int((among & ~condition).sum()):
+        filtered[reason] += lost
+    return condition
+
+
+def _allowed(store: ClipStore, licences: Licences, filtered: Counter[str], what: str) -> Mask:
+    """Clips that are not excluded and whose licence the spec admits."""
+    usable = np.ones(len(store), dtype=bool)
+    if store.has("excluded"):
+        excluded = _text(store, "excluded")
+        usable &= _keep(
+            (excluded.isna() | (excluded == "")).to_numpy(), usable, filtered, f"{what} excluded in the store"
+        )
+
+    @cache
+    def verdict(licence: str | None) -> str:
+        if licence is None:
+            return "" if licences.unknown == "allow" else "of unknown licence"
+        if any(licence_matches(licence, pattern) for pattern in licences.deny):
+            return "of a denied licence"
+        if licences.allow is not None and not any(licence_matches(licence, pattern) for pattern in licences.allow):
+            return "of a licence that is not allowed"
+        return ""
+
+    texts = _text(store, "licence")
+    verdicts = [verdict(None if known is False else text) for text, known in zip(texts, texts.notna(), strict=True)]
+    for reason, count in Counter(verdicts).items():
+        if reason:
+            filtered[f"{what} {reason}"] += count
+    return usable & (np.array(verdicts) == "")
+
+
+def _class_names(spec: Spec, bank: ClipStore) -> Text:
+    """The class of each clip as text; null where the bank doesn't say.
+
+    Call types and clusters belong to a species: two species' "song" are two classes.
+    """
+    by = spec.classes.by
+    column = (spec.classes.column or "cluster") if by == "cluster" else by
+    bank.require((column,), f"classes.by: {by} sorts clips by it")
+    names = _text(bank, column)
+    if by == "species":
+        return names
+    species = _text(bank, "species")
+    return (species + ": " + names).where(species.notna(), names)
+
+
+def _sort_into_classes(
+    spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: Counter[str]
+) -> tuple[NDArray[np.int32], list[ClassEntry]]:
+    """A class number for each clip (-1: none), and the class list in the order of names."""
+    counts = names[usable].value_counts()
+    kept = set(counts.index)
+    if spec.classes.include is not None:
+        for wanted in spec.classes.include:
+            if wanted not in kept:
+                near = difflib.get_close_matches(wanted, sorted(kept), n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; it has {len(kept)} classes"
+                raise PlanError(f"classes.include: {bank.path} has no usable clip of class {wanted!r}{hint}")
+        kept = set(spec.classes.include)
+        _keep(names.isin(kept).to_numpy(), usable, filtered, "clips of classes not in classes.include")
+    small = {name for name in kept if counts[name] < spec.classes.min_clips}
+    _keep(~names.isin(small).to_numpy(), usable, filtered, "clips of classes smaller than classes.min_clips")
+    order = sorted(kept - small)
+    if not order:
+        raise PlanError(
+            f"{bank.path}: no class is left to place ({_listed(filtered) or 'all classes are too small'}); "
+            "loosen classes.include, classes.min_clips or licences"
+        )
+    number = {name: i for i, name in enumerate(order)}
+    ids = np.where(usable, names.map(number).fillna(-1).to_numpy(dtype=np.int64), -1).astype(np.int32)
+    recordings = _text(bank, "recording_id")
+    table = pd.DataFrame({"id": ids, "recording": recordings})[ids >= 0].groupby("id")["recording"]
+    sizes, distinct = table.size(), table.nunique()
+    return ids, [ClassEntry(name, int(sizes[i]), int(distinct[i])) for i, name in enumerate(order)]
+
+
+def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int32], filtered: Counter[str]) -> Groups:
+    """What is placed as one: every clip by itself, or all clips of a track."""
+    if spec.events.group == "none":
+        rows = np.flatnonzero(usable).astype(np.int64)
+        return np.arange(len(rows) + 1, dtype=np.int64), _members(rows, np.zeros_like(rows))
+    if spec.classes.by != "species":
+        raise PlanError(
+            f"events.group: track places whole tracks, which hold several {spec.classes.by}s; use classes.by: species"
+        )
+    bank.require(("track_id", "track_onset_s"), "events.group: track places the calls of a track together")
+    table = pd.DataFrame(
+        {
+            "track": _text(bank, "track_id"),
+            "onset_s": _float(bank, "track_onset_s"),
+            "row": np.arange(len(bank)),
+            "class": class_ids,
+        }
+    )
+    known = (table["track"].notna() & table["onset_s"].notna()).to_numpy()
+    table = table[usable & _keep(known, usable, filtered, "clips without a track")]
+    several = table.groupby("track")["class"].transform("nunique") > 1
+    if several.any():
+        filtered["clips of tracks with several classes"] += int(several.sum())
+        table = table[~several]
+    if table.empty:
+        raise PlanError(f"{bank.path}: no track is left to place ({_listed(filtered)})")
+    table = table.sort_values(["track", "onset_s", "row"], kind="stable")
+    begins = table["track"].ne(table["track"].shift()).to_numpy()
+    since = table["onset_s"] - table.groupby("track")["onset_s"].transform("min")
+    delta = np.array([seconds_to_samples(value, spec.sample_rate) for value in since], dtype=np.int64)
+    first = np.append(np.flatnonzero(begins), len(table)).astype(np.int64)
+    return first, _members(table["row"].to_numpy(dtype=np.int64), delta)
+
+
+def _members(clips: NDArray[np.int64], delta: NDArray[np.int64]) -> NDArray[np.void]:
+    members = np.zeros(len(clips), MEMBER)
+    members["clip"], members["delta"] = clips, delta
+    return members
+
+
+def _by_medium(
+    spec: Spec,
+    bank: ClipStore,
+    backgrounds: ClipStore,
+    usable: Mask,
+    ready: Mask,
+    class_ids: NDArray[np.int32],
+    n_classes: int,
+    groups: Groups,
+    filtered: Counter[str],
+    notes: list[str],
+) -> dict[str, NDArray[Any]]:
+    """Groups of each class and backgrounds, for each medium in turn; a null medium goes with every medium."""
+    group_first, members = groups
+    leaders = members["clip"][group_first[:-1]]
+    clip_medium = _text(bank, "medium")
+    leader_medium = clip_medium.iloc[leaders].reset_index(drop=True)
+    leader_class = class_ids[leaders]
+    backdrop_medium = _text(backgrounds, "medium")
+    known = set(clip_medium[usable].dropna()) | set(backdrop_medium[ready].dropna())
+    for what, medium, mask in (("clips", clip_medium, usable), ("backgrounds", backdrop_medium, ready)):
+        if known and (null := int(medium[mask].isna().sum())):
+            notes.append(f"{null} {what} have no medium: they go with every medium")
+
+    highest = spec.classes.per_scene.bounds()[1]
+    weight_of = _WEIGHTS[spec.classes.balance]
+    media: list[str] = []
+    firsts, class_groups, befores, rows, row_first, totals = [], [], [], [], [0], [0.0]
+    offset = 0
+    for name in sorted(known) or [""]:
+        fits = (leader_medium.isna() | (leader_medium == name)).to_numpy()
+        back = np.flatnonzero(ready & (backdrop_medium.isna() | (backdrop_medium == name)).to_numpy())
+        if not fits.any():
+            continue
+        if len(back) == 0:
+            filtered[f"clips without a background of medium {name!r}"] += int((leader_medium == name).sum())
+            continue
+        counts = np.bincount(leader_class[fits], minlength=n_classes)
+        where = f"in medium {name!r} " if name else ""
+        if highest > (counts > 0).sum():
+            raise PlanError(
+                f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {int((counts > 0).sum())} "
+                f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer"
+            )
+        if spec.background.mix.probability > 0 and len(back) < 2:
+            raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")
+        order = np.flatnonzero(fits)[np.argsort(leader_class[fits], kind="stable")]
+        firsts.append(offset + np.append(0, np.cumsum(counts)))
+        class_groups.append(order)
+        offset += len(order)
+        weights = [weight_of(int(count)) if count else 0 for count in counts]
+        befores.append(np.append(0, np.cumsum(weights)).astype(np.float64))
+        rows.append(back)
+        row_first.append(row_first[-1] + len(back))
+        totals.append(totals[-1] + float(sum(weights)))
+        media.append(name)
+    if not media:
+        raise PlanError(
+            f"no clip of {bank.path} and background of {backgrounds.path} share a medium ({_listed(filtered)}); "
+            "check the `medium` columns"
+        )
+    return {
+        "class_first": np.array(firsts, dtype=np.int64),
+        "class_group": np.concatenate(class_groups).astype(np.int64),
+        "class_before": np.array(befores, dtype=np.float64),
+        "medium_first": np.array(row_first, dtype=np.int64),
+        "medium_row": np.concatenate(rows).astype(np.int64),
+        "medium_before": np.array(totals, dtype=np.float64),
+    }
+
+
+def _min_ratio(spec: Spec, bank: ClipStore) -> NDArray[np.int16]:
+    """Grid index of each clip's smallest feasible ratio; -1 where none is."""
+    if spec.events.resample.bounds() == (1.0, 1.0):
+        return np.full(len(bank), UNITY, dtype=np.int16)
+    bank.require(("min_ratio_index",), "events.resample must know which ratios a clip can be played at")
+    return _int(bank, "min_ratio_index", np.full(len(bank), -1, dtype=np.int64)).astype(np.int16)
+
+
+def _speakers(bank: ClipStore) -> Text:
+    """Who calls: the individual where it is known, else the track (one track is one caller), else null."""
+    species, individual, track = (_text(bank, name) for name in ("species", "individual", "track_id"))
+    known = "individual\0" + species.fillna("") + "\0" + individual
+    return known.where(individual.notna(), "track\0" + track)
+
+
+def _codes(bank: ClipStore, backgrounds: ClipStore, column: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Numbers for equal values of a column over both stores; -1 for null."""
+    codes = _code(pd.concat([_text(bank, column), _text(backgrounds, column)], ignore_index=True))
+    return codes[: len(bank)].copy(), codes[len(bank) :].copy()
+
+
+def _code(values: Text) -> NDArray[np.int32]:
+    return np.asarray(pd.factorize(values)[0], dtype=np.int32)
+
+
+def _listed(filtered: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(filtered.items()))

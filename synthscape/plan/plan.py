@@ -1,0 +1,102 @@
+"""ScenePlan: what is in each scene, as columns of integers, without audio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+PLAN_VERSION: Final = 1  # raised whenever the same spec would give another plan
+
+DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB
+AS_RECORDED: Final = 2**31 - 1  # background level of scenes whose backgrounds keep their recorded level
+NO_BACKGROUND: Final = -1
+NO_SPEAKER: Final = -1
+
+TARGET, DISTRACTOR, SUPPORT = range(3)
+ROLES: Final = ("target", "distractor", "support")
+
+#: Why an asked event is not in its scene, in the order of the columns of ``ScenePlan.drops``.
+DROP_REASONS: Final = (
+    "background_recording",  # the clip is from the background's own recording
+    "background_site",  # ... or from its site
+    "longer_than_scene",
+    "no_feasible_ratio",
+    "recording_used",  # another track of the same recording is already in the scene
+    "overlap_same_class",
+    "polyphony",
+    "too_little_left",  # truncation would leave too little of the call
+    "silent_background",  # nothing to measure an SNR against
+    "silent_event",  # nothing of the call would be heard
+    "over_limit",  # more events than ``events.max_per_scene``
+)
+
+
+@dataclass(frozen=True)
+class ScenePlan:
+    """Plans of some scenes: ``[s]`` is one entry a scene, ``[e]`` one an event.
+
+    Events stand in CSR order: those of scene i are ``event_offsets[i]:event_offsets[i + 1]``, sorted by onset. All
+    columns are integers (times in samples, levels in 1/256 dB), so that a plan is bit-identical on every machine.
+    """
+
+    sample_rate: int
+    ratio_p: NDArray[np.int32]  # [ratios] ratio table: the grid, then what the spec lists beside it
+    ratio_q: NDArray[np.int32]
+
+    scene: NDArray[np.int64]  # [s] scene number: epoch x 2**40 + index
+    n_samples: NDArray[np.int64]  # [s]
+    event_offsets: NDArray[np.int64]  # [s + 1]
+    n_asked: NDArray[np.int32]  # [s] placements asked for: calls, or whole tracks where tracks are placed as one
+    n_placed: NDArray[np.int32]  # [s] placements made; n_asked - n_placed == drops.sum(axis=1)
+    n_outside: NDArray[np.int32]  # [s] calls of placed tracks that the scene cuts off
+    n_redrawn: NDArray[np.int32]  # [s] attempts that were redrawn
+    n_ratios_refused: NDArray[np.int32]  # [s] drawn ratios the clip could not be played at
+    drops: NDArray[np.int32]  # [s, len(DROP_REASONS)]
+    background: NDArray[np.int64]  # [s, 2] row in the backgrounds' store, or NO_BACKGROUND
+    background_ratio: NDArray[np.int16]  # [s, 2] index in the ratio table
+    background_offset: NDArray[np.int64]  # [s, 2] samples of the played background before the scene starts
+    background_mix_db: NDArray[np.int32]  # [s] second background against the first, 1/256 dB
+    level_dbfs: NDArray[np.int32]  # [s] level of the mixed background, 1/256 dB, or AS_RECORDED
+
+    clip: NDArray[np.int64]  # [e] row in the bank
+    class_id: NDArray[np.int32]  # [e] index in the class list
+    clip_onset: NDArray[np.int64]  # [e] first sample of the whole clip, may be negative
+    clip_offset: NDArray[np.int64]  # [e] one past its last sample, may lie beyond the scene
+    onset: NDArray[np.int64]  # [e] first sample of the active part, cut by the scene
+    offset: NDArray[np.int64]  # [e] one past its last sample, cut by the scene
+    ratio: NDArray[np.int16]  # [e] index in the ratio table
+    reversed: NDArray[np.bool_]  # [e]
+    snr_db: NDArray[np.int32]  # [e] asked, 1/256 dB; of the whole gain group
+    fade_in: NDArray[np.int32]  # [e] samples, from the clip's first
+    fade_out: NDArray[np.int32]  # [e] samples, to the clip's last
+    gain_group: NDArray[np.int32]  # [e] events of a scene with the same number share one gain
+    role: NDArray[np.int8]  # [e] index in ROLES
+    speaker: NDArray[np.int32]  # [e] number of the caller within the scene, or NO_SPEAKER
+    truncated: NDArray[np.bool_]  # [e] the scene cuts the active part
+    altered: NDArray[np.bool_]  # [e] the ratio is infeasible for the clip: part of the call is lost
+
+    def __len__(self) -> int:
+        return len(self.scene)
+
+    @property
+    def n_events(self) -> int:
+        """Events in all scenes."""
+        return len(self.clip)
+
+    def events_of(self, i: int) -> slice:
+        """Where the events of the i-th scene stand."""
+        return slice(int(self.event_offsets[i]), int(self.event_offsets[i + 1]))
+
+    def hash(self) -> str:
+        """BLAKE2b over all columns: equal on every machine for the same spec, stores and scene numbers."""
+        digest = blake2b(digest_size=16)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            array = np.asarray(value)
+            digest.update(f"{field.name}:{array.dtype.str}:{array.shape};".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,179 @@
+"""Planner: scene numbers in, a ScenePlan out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthscape.bank.store import ClipStore
+from synthscape.errors import PlanError
+from synthscape.plan.index import ClassEntry, Index, build_index
+from synthscape.plan.plan import DROP_REASONS, TARGET, ScenePlan
+from synthscape.plan.program import ProgramBuilder
+from synthscape.spec.schema import Spec
+from synthscape.units import seconds_to_samples
+from synthscape_kernels import place
+from synthscape_kernels.place import Job, Tables
+from synthscape_kernels.ratios import GRID, as_ratio
+
+EPOCH: Final = 2**40  # scene number = epoch x 2**40 + index
+__all__ = ["EPOCH", "ClassEntry", "Planner"]
+
+_EVENTS_PER_CALL: Final = 65536
+_SCENES_PER_CALL: Final = 1024
+_EDGE_FADE_S: Final = 0.002
+_ENOUGH_S: Final = 0.05
+
+
+class Planner:
+    """Plans scenes of one spec over two stores.
+
+    >>> planner = Planner(spec, bank, backgrounds)           # doctest: +SKIP
+    >>> planner.plan([3, 9]).hash() == planner.plan([3, 9]).hash()      # doctest: +SKIP
+    True
+
+    Pure: a scene depends on its number, the spec and the stores only, so batches of any size and order give the same.
+
+    Attributes:
+        classes: the class list, in label order.
+        filtered: reason -> clips or backgrounds left out.
+        notes: what a user should know, in words.
+        ratio_p, ratio_q: the ratio table that plans index into.
+    """
+
+    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore):
+        index = build_index(spec, bank, backgrounds)
+        self.sample_rate = spec.sample_rate
+        self.classes = index.classes
+        self.filtered = index.filtered
+        self.notes = index.notes
+        table = _ratio_table(spec)
+        self.ratio_p = np.array([ratio.numerator for ratio in table], np.int32)
+        self.ratio_q = np.array([ratio.denominator for ratio in table], np.int32)
+        order = sorted(range(len(table)), key=table.__getitem__)
+        rising = np.array([float(table[i]) for i in order])
+        builder = ProgramBuilder()
+        rules = np.array([_rules(spec, builder, index)], place.RULES)
+        self._tables = Tables(
+            rules=rules,
+            program=builder.build(),
+            ratio=np.array([(ratio.numerator, ratio.denominator) for ratio in table], place.RATIO),
+            ratio_order=np.array(order, np.int64),
+            ratio_between=np.sqrt(rising[:-1] * rising[1:]),
+            **index.tables,
+        )
+
+    def plan(self, scenes: Iterable[int]) -> ScenePlan:
+        """Plan the scenes with these numbers, in this order.
+
+        Raises:
+            PlanError: a number is negative or beyond 2**63.
+        """
+        numbers = _scene_numbers(scenes)
+        chunks = [numbers[i : i + _SCENES_PER_CALL] for i in range(0, len(numbers), _SCENES_PER_CALL)]
+        parts = [self._plan(chunk) for chunk in chunks or [numbers]]
+        scene, drops, background, event = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        columns = {
+            name: np.ascontiguousarray(rows[name])
+            for rows in (scene, background, event)
+            for name in rows.dtype.names or ()
+        }
+        n_events = columns.pop("n_events")
+        return ScenePlan(
+            sample_rate=self.sample_rate,
+            ratio_p=self.ratio_p,
+            ratio_q=self.ratio_q,
+            scene=numbers,
+            event_offsets=np.append(0, np.cumsum(n_events)),
+            drops=drops,
+            role=np.full(len(event), TARGET, dtype=np.int8),
+            **columns,
+        )
+
+    def _plan(self, numbers: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        """Run the kernel, again and again while its event rows fill up: scene, drop, background and event rows."""
+        scene = np.zeros(len(numbers), place.SCENE_ROW)
+        drops = np.zeros((len(numbers), len(DROP_REASONS)), np.int32)
+        background = np.zeros((len(numbers), 2), place.BACKGROUND_ROW)
+        rules = self._tables.rules[0]
+        most = int(rules["max_slots"]) * int(rules["largest_group"])
+        kept = [np.zeros(0, place.EVENT_ROW)]
+        done = 0
+        while done < len(numbers):
+            event = np.zeros(max(most, min(_EVENTS_PER_CALL, most * (len(numbers) - done))), place.EVENT_ROW)
+            order = np.zeros(len(event), np.int64)
+            job = Job(self._tables, numbers, scene, drops, background, event, order)
+            begun, done = done, int(place.plan_scenes(job, np.int64(done)))
+            kept.append(event[order[: int(scene["n_events"][begun:done].sum())]])
+        return scene, drops, background, np.concatenate(kept)
+
+
+def _scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
+    numbers = [int(scene) for scene in scenes]
+    for number in numbers:
+        if not 0 <= number < 2**63:
+            raise PlanError(f"scene {number}: expected a number from 0 to 2**63 - 1 (epoch x 2**40 + index)")
+    return np.array(numbers, dtype=np.int64)
+
+
+def _ratio_table(spec: Spec) -> list[Fraction]:
+    """The grid, and what the spec lists beside it."""
+    listed = [as_ratio(value) for d in (spec.events.resample, spec.background.resample) for value in d.constants()]
+    return list(dict.fromkeys([*GRID, *listed]))
+
+
+def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]:
+    """The spec as one record of RULES; its distributions go to the builder."""
+    events, background = spec.events, spec.background
+    if events.count is not None:
+        process, amount = place.COUNT, events.count
+    elif events.rate is not None:
+        process, amount = place.RATE, events.rate
+    elif events.process == "gaps" and events.gap_s is not None:
+        process, amount = place.GAPS, events.gap_s
+    else:
+        raise PlanError("events: expected one of count, rate or process: gaps; got none")
+    if process != place.GAPS and amount.bounds()[1] <= 0 and spec.empty_share < 1:
+        raise PlanError("events: the count or rate is always 0; ask for events, or set empty_share: 1")
+    if events.group == "track" and events.reverse.bounds()[1] > 0:
+        raise PlanError("events.reverse: calls of a track keep their order, so they can't be reversed; set it to 0")
+    share = Fraction(str(spec.empty_share))
+    rate = spec.sample_rate
+    content: dict[str, Any] = {
+        "seed": spec.seed,
+        "sample_rate": rate,
+        "duration_node": builder.add(spec.duration),
+        "n_classes_node": builder.add(spec.classes.per_scene),
+        "process": process,
+        "amount_node": builder.add(amount),
+        "snr_node": builder.add(events.snr.db),
+        "ratio_node": builder.add(events.resample),
+        "reverse_node": builder.add(events.reverse),
+        "level_node": -1 if background.level_dbfs is None else builder.add(background.level_dbfs),
+        "background_ratio_node": builder.add(background.resample),
+        "mix_db_node": builder.add(background.mix.ratio_db),
+        "mix_probability": float(background.mix.probability),
+        "empty_numerator": share.numerator,
+        "empty_denominator": share.denominator,
+        "reference": {"scene": place.REFERENCE_SCENE, "local": place.REFERENCE_LOCAL, "band": place.REFERENCE_BAND}[
+            events.snr.reference
+        ],
+        "forbid_same_class": events.overlap.same_class == "forbid",
+        "max_polyphony": events.overlap.max_polyphony or 0,
+        "min_gap_samples": seconds_to_samples(events.overlap.min_gap_s, rate),
+        "truncate": events.edges == "truncate",
+        "fade_samples": seconds_to_samples(events.fade_s, rate),
+        "edge_fade_samples": seconds_to_samples(_EDGE_FADE_S, rate),
+        "keep_samples": seconds_to_samples(_ENOUGH_S, rate),
+        "crossfade_samples": seconds_to_samples(background.crossfade_s, rate),
+        "flag_infeasible": events.resample_infeasible == "flag",
+        "max_slots": events.max_per_scene,
+        "one_track_per_recording": events.group == "track",
+        "largest_group": index.largest_group,
+        "block_samples": index.block_samples,
+    }
+    return tuple(content[name] for name in place.RULES.names or ())

@@ -1,0 +1,117 @@
+"""What keys of a spec must fulfil together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from synthscape.spec.problem import SpecKeyError, number_text, shown
+from synthscape.spec.schema import MOST_EVENTS, Events, Spec
+from synthscape.units import seconds_to_samples
+
+LONGEST_SCENE_SAMPLES: Final = 2**31 - 1
+MOST_EVENTS_ASKED: Final = 1_000_000  # a Poisson mean
+
+
+def check_spec(spec: Spec) -> None:
+    """Raise SpecError (a SpecKeyError) where keys contradict each other or ask for more than fits."""
+    _check_scene_length(spec)
+    _check_classes(spec)
+    _check_number_of_events(spec)
+    events = spec.events
+    if events.group == "track" and events.reverse.bounds()[1] > 0:
+        got = shown(events.reverse.plain("event", "bernoulli"))
+        raise SpecKeyError(
+            ("events", "reverse"), "0 with events.group: track", got, "a track is never reversed; set reverse: 0"
+        )
+    denied = set(spec.licences.deny) & set(spec.licences.allow or ())
+    if denied:
+        got = ", ".join(sorted(denied))
+        raise SpecKeyError(("licences", "deny"), "no licence that allow lists", got, "remove it from one of the two")
+
+
+def _check_scene_length(spec: Spec) -> None:
+    low, high = spec.duration.bounds()
+    rate = spec.sample_rate
+    if high * rate > LONGEST_SCENE_SAMPLES:
+        longest = number_text(math.floor(LONGEST_SCENE_SAMPLES / rate))
+        got = f"{number_text(high)} s at {rate} Hz"
+        raise SpecKeyError(("duration",), "a scene of less than 2**31 samples", got, f"ask for at most {longest} s")
+    if seconds_to_samples(low, rate) < 1:
+        raise SpecKeyError(
+            ("duration",), "a scene of 1 sample or more", f"{number_text(low)} s", "ask for a longer one"
+        )
+
+
+def _check_classes(spec: Spec) -> None:
+    classes = spec.classes
+    if classes.column is None:
+        return
+    key = ("classes", "column")
+    if classes.by != "cluster":
+        raise SpecKeyError(key, "null unless classes.by is cluster", shown(classes.column), "set by: cluster, or null")
+    if classes.column != "cluster" and not classes.column.startswith("cluster_"):
+        raise SpecKeyError(key, "cluster or cluster_*", shown(classes.column), "name a cluster column of the bank")
+
+
+def _check_number_of_events(spec: Spec) -> None:
+    events = spec.events
+    given = [name for name in ("count", "rate", "process") if getattr(events, name) is not None]
+    if len(given) != 1:
+        got = " and ".join(given) or "none"
+        advice = "keep one, and set the other to null" if given else "add for example rate: 0.2, or count: {poisson: 5}"
+        raise SpecKeyError(
+            ("events", *given[-1:]), "exactly one of events.count, events.rate, events.process", got, advice
+        )
+    if events.process is not None and events.gap_s is None:
+        raise SpecKeyError(
+            ("events", "process"),
+            "events.gap_s beside process: gaps",
+            "none",
+            "add for example gap_s: {uniform: [0, 2]}",
+        )
+    if events.process is None and events.gap_s is not None:
+        got = shown(_plain(events.gap_s))
+        raise SpecKeyError(
+            ("events", "gap_s"), "gap_s only with process: gaps", got, "add process: gaps, or remove gap_s"
+        )
+    _check_count_fits(events)
+    if events.rate is not None:
+        mean = events.rate.bounds()[1] * spec.duration.bounds()[1]
+        if mean > MOST_EVENTS_ASKED:
+            got = f"up to {number_text(mean)} events in a scene"
+            raise SpecKeyError(("events", "rate"), f"a rate x duration of at most {MOST_EVENTS_ASKED}", got, "lower it")
+    _check_events_possible(spec)
+
+
+def _check_count_fits(events: Events) -> None:
+    if events.count is None:
+        return
+    most = events.count.bounds()[1]
+    if math.isfinite(most) and most > events.max_per_scene:
+        advice = (
+            f"raise max_per_scene to {number_text(most)}, or ask for fewer"
+            if most <= MOST_EVENTS
+            else f"ask for at most {MOST_EVENTS}"
+        )
+        raise SpecKeyError(
+            ("events", "count"),
+            f"at most events.max_per_scene, {events.max_per_scene}",
+            f"up to {number_text(most)}",
+            advice,
+        )
+
+
+def _check_events_possible(spec: Spec) -> None:
+    """Scenes outside ``empty_share`` have one event or more, so one must be possible."""
+    if spec.empty_share == 1:
+        return
+    for name in ("count", "rate"):
+        draw = getattr(spec.events, name)
+        if draw is not None and draw.bounds()[1] == 0:
+            expected = "more than 0, since scenes outside empty_share have events"
+            raise SpecKeyError(("events", name), expected, "0", "raise it, or set empty_share: 1")
+
+
+def _plain(draw: Any) -> Any:
+    return draw.plain("event")

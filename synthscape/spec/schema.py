@@ -1,0 +1,278 @@
+"""Every key of a spec: its type, its default, what it may hold and what it means."""
+
+# ruff: noqa: RUF009  key_field gives a dataclasses.field
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Final
+
+from synthscape.spec.distributions import Distribution
+from synthscape.spec.fields import REQUIRED, Draw, Flag, Names, Number, Rule, Text, Whole, Word, key_field
+
+EVENT_DRAW: Final = ("event", "scene", "class")
+MOST_EVENTS: Final = 4096
+OUTSIDE_FINGERPRINT: Final = ("output", "items", "bank", "backgrounds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """Which classes of calls are drawn, and how often."""
+
+    by: str = key_field(
+        Word("what makes a class: a column of the bank", "species", ("species", "call_type", "cluster"))
+    )
+    column: str | None = key_field(
+        Text("with by: cluster, the bank's column to use (null: cluster)", None, "a cluster column"), null=True
+    )
+    balance: str = key_field(
+        Word(
+            "how likely a class is: all alike, by the root of its number of clips, or by that number",
+            "sqrt",
+            ("uniform", "sqrt", "count"),
+        )
+    )
+    per_scene: Distribution = key_field(
+        Draw("number of classes in a scene", {"uniform_int": [1, 4]}, 1, MOST_EVENTS, whole=True)
+    )
+    include: tuple[str, ...] | None = key_field(
+        Names("only these classes (null: all)", None, may_be_empty=False), null=True
+    )
+    min_clips: int = key_field(Whole("classes with fewer clips are left out", 1, 1, 2**31 - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snr:
+    """How loud events are against the background."""
+
+    reference: str = key_field(
+        Word(
+            "what an event is compared with: the background in the event's own band and time, in its time, "
+            "or over the whole scene",
+            "band",
+            ("band", "local", "scene"),
+        )
+    )
+    db: Distribution = key_field(
+        Draw(
+            "SNR in dB, of amplitudes 10 ** (db / 20)",
+            {"mixture": [{"normal": [-5, 4]}, {"normal": [5, 4]}], "clip": [-20, 15]},
+            -100,
+            100,
+            per=EVENT_DRAW,
+        )
+    )
+    subtract_noise: bool = key_field(Flag("do not count a clip's own noise as signal", True))
+    audible_db: float = key_field(
+        Number("an event is audible from this band SNR in dB on, over at least 20 ms", 0, -100, 100)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """Which events may sound together."""
+
+    same_class: str = key_field(Word("whether two events of one class may overlap", "forbid", ("forbid", "allow")))
+    max_polyphony: int | None = key_field(
+        Whole("most events at one time (null: no limit)", 4, 1, MOST_EVENTS), null=True
+    )
+    min_gap_s: float = key_field(Number("silence between two events of one class, s", 0, 0, 3600))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Events:
+    """How many calls a scene has, and how each is played."""
+
+    count: Distribution | None = key_field(
+        Draw("number of events", None, 0, math.inf, per=("scene", "class"), whole=True), null=True
+    )
+    rate: Distribution | None = key_field(
+        Draw("events per second; their number is Poisson", None, 0, 1e6, per=("scene", "class")), null=True
+    )
+    process: str | None = key_field(
+        Word("events one after the other, with gaps drawn from gap_s", None, ("gaps",)), null=True
+    )
+    gap_s: Distribution | None = key_field(
+        Draw(
+            "with process: gaps, the silence between events in s; draws under 0 count as 0",
+            None,
+            -math.inf,
+            math.inf,
+            per=EVENT_DRAW,
+            unbounded=True,
+        ),
+        null=True,
+    )
+    group: str = key_field(
+        Word(
+            "place single calls, or all calls of a track with their spacing and relative level",
+            "none",
+            ("none", "track"),
+        )
+    )
+    max_per_scene: int = key_field(
+        Whole("most events in a scene; what is drawn beyond it is dropped and counted", 256, 1, MOST_EVENTS)
+    )
+    snr: Snr = field(default_factory=Snr)
+    resample: Distribution = key_field(
+        Draw(
+            "play a call r times as long and 1/r as high; listed numbers are exact, others go to the nearest "
+            "64th octave",
+            1,
+            0.25,
+            4,
+            per=EVENT_DRAW,
+            ratio=True,
+        )
+    )
+    resample_infeasible: str = key_field(
+        Word(
+            "a ratio that moves over a fifth of a call's energy past the highest frequency: draw again, "
+            "or play it and flag the event as altered",
+            "redraw",
+            ("redraw", "flag"),
+        )
+    )
+    reverse: Distribution = key_field(
+        Draw(
+            "probability of playing a call backwards; {bernoulli: p, per: class} decides for a whole class",
+            0,
+            0,
+            1,
+            per=EVENT_DRAW,
+            plain_number="bernoulli",
+            only="bernoulli",
+        )
+    )
+    fade_s: float = key_field(
+        Number("fade at both ends of a clip, s; shorter where the call itself would fade", 0.01, 0, 10)
+    )
+    overlap: Overlap = field(default_factory=Overlap)
+    edges: str = key_field(
+        Word("keep calls inside the scene, or let its edges cut them", "inside", ("inside", "truncate"))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """A second background."""
+
+    probability: float = key_field(Number("probability of a second background in a scene", 0, 0, 1))
+    ratio_db: Distribution = key_field(
+        Draw("level of the second against the first, dB (0: the same RMS)", 0, -100, 100)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background:
+    """What is heard behind the events."""
+
+    mix: Mix = field(default_factory=Mix)
+    level_dbfs: Distribution | None = key_field(
+        Draw(
+            "RMS of the mixed background, dBFS (null: as recorded)",
+            {"uniform": [-50, -30]},
+            -60,
+            0,
+            why="16-bit audio keeps too little of a background under -60 dBFS",
+        ),
+        null=True,
+    )
+    resample: Distribution = key_field(
+        Draw("play a background r times as long and 1/r as high", 1, 0.25, 4, ratio=True)
+    )
+    crossfade_s: float = key_field(Number("cross-fade where a short background is looped, s", 0.25, 0, 60))
+    max_animal_score: float | None = key_field(
+        Number("leave out backgrounds with an animal_score over this (null: use all)", None, -1e6, 1e6), null=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Licences:
+    """Which clips and backgrounds may be used."""
+
+    allow: tuple[str, ...] | None = key_field(
+        Names("only these licences (null: all that are not denied)", None, may_be_empty=False), null=True
+    )
+    deny: tuple[str, ...] = key_field(Names("never these licences", []))
+    unknown: str = key_field(Word("what to do with recordings whose licence is not known", "allow", ("allow", "deny")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where and how the dataset is written; not part of the fingerprint."""
+
+    dir: str = key_field(Text("folder of the dataset", "out", "a folder"))
+    format: str = key_field(Word("audio files in a folder, tables beside them", "folder", ("folder",)))
+    audio: str = key_field(Word("audio files, 16 bit", "flac", ("flac",)))
+    items_per_shard: int = key_field(Whole("items rendered and receipted together", 512, 1, 1_000_000))
+    stems: bool = key_field(Flag("write each event and the background as float audio too", False))
+    raven: bool = key_field(Flag("write a Raven selection table beside each audio file", False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A dataset, but for what its stores hold.
+
+    Made by :func:`synthscape.spec.load_spec`, which checks it. Two specs are equal if they ask for the same, however
+    they were written.
+    """
+
+    task: str = key_field(Word("what an item is", "strong_detection", ("strong_detection",)))
+    seed: int = key_field(Whole("another seed, another dataset", 0, 0, 2**64 - 1))
+    items: int = key_field(Whole("number of items; more of them extend a dataset", 1000, 1, 2**40))
+    sample_rate: int = key_field(Whole("Hz; the stores must have it too", 16000, 1000, 1_000_000))
+    duration: Distribution = key_field(Draw("length of a scene, s", 10, 0, 1e6, above_low=True))
+    bank: str = key_field(
+        Text("folder of the clip store with the calls; relative to where you are", REQUIRED, "a folder")
+    )
+    backgrounds: str = key_field(
+        Text("folder of the clip store with the backgrounds; relative to where you are", REQUIRED, "a folder")
+    )
+    classes: Classes = field(default_factory=Classes)
+    events: Events = field(default_factory=Events)
+    empty_share: float = key_field(
+        Number("exact share of scenes without events; all others have one or more", 0, 0, 1, decimals=6)
+    )
+    background: Background = field(default_factory=Background)
+    licences: Licences = field(default_factory=Licences)
+    output: Output = field(default_factory=Output)
+
+    def plain(self, *, explicit: bool = False) -> dict[str, Any]:
+        """The spec as mappings, lists, numbers and text; ``explicit`` writes out defaults of ``per`` too."""
+        return _plain(self, explicit)
+
+    def fingerprint_content(self) -> dict[str, Any]:
+        """What makes the dataset: without ``output``, ``items`` and the stores' paths, in one canonical form."""
+        return {name: value for name, value in self.plain(explicit=True).items() if name not in OUTSIDE_FINGERPRINT}
+
+    def to_yaml(self) -> str:
+        """YAML with every key, which loads back as an equal spec."""
+        from synthscape.spec.yaml_text import write_yaml
+
+        return write_yaml(self.plain())
+
+
+def _plain(section: Any, explicit: bool) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for entry in fields(section):
+        value = getattr(section, entry.name)
+        rule: Rule | None = entry.metadata.get("rule")
+        plain[entry.name] = _plain(value, explicit) if rule is None else rule.plain(value, explicit=explicit)
+    return plain
+
+
+SECTIONS: Final[dict[type, dict[str, type]]] = {
+    Spec: {"classes": Classes, "events": Events, "background": Background, "licences": Licences, "output": Output},
+    Events: {"snr": Snr, "overlap": Overlap},
+    Background: {"mix": Mix},
+}
+
+
+def section_keys(section: type) -> dict[str, Rule | type]:
+    """The keys of a section: the rule of each value, or the class of an inner section."""
+    if not is_dataclass(section):
+        raise TypeError(f"{section!r} is no section of a spec")
+    inner = SECTIONS.get(section, {})
+    return {entry.name: inner.get(entry.name) or entry.metadata["rule"] for entry in fields(section)}
