@@ -1,0 +1,1 @@
+"""Stores of clips (pseudovox, backgrounds, impulse responses): reading, writing, and building them."""

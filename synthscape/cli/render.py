@@ -1,0 +1,185 @@
+"""``synthscape render``, ``plan`` and ``demo``: make a dataset, look at what it would be, see how it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from synthscape.cli.spec import JsonOption, OverridesArgument, SpecArgument
+
+if TYPE_CHECKING:
+    from synthscape.scale.render import RenderReport
+
+_MOST_PLANNED: Final = 20_000
+_MOST_LISTED: Final = 10
+_DEMO_ITEMS: Final = 50
+_DEMO_PICTURES: Final = 12
+
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", "-w", min=1, help="Threads; by default all processor cores.")
+]
+
+
+def render(
+    spec: SpecArgument,
+    overrides: OverridesArgument = None,
+    workers: WorkersOption = None,
+    overwrite: Annotated[bool, typer.Option(help="Remove the dataset that is in the folder first.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Render a dataset; the same command again goes on where it stopped. Exit code 1: some items failed."""
+    from synthscape.scale.render import available_workers
+    from synthscape.scale.render import render as render_dataset
+    from synthscape.spec import load_spec
+
+    loaded = load_spec(spec, overrides or [])
+    with _progress("rendering", loaded.items) as progress:
+        report = render_dataset(loaded, workers=workers or available_workers(), overwrite=overwrite, progress=progress)
+    if json:
+        _print_json({"path": str(report.path), **_of_report(report)})
+    else:
+        typer.echo("\n".join(_summary(report)))
+    for failure in report.failures[:_MOST_LISTED]:
+        typer.echo(f"synthscape: {failure['scene_id']} failed: {failure['reason']}", err=True)
+    if report.failures:
+        if len(report.failures) > _MOST_LISTED:
+            typer.echo(f"synthscape: all {len(report.failures)} in {report.path / 'failures.json'}", err=True)
+        raise typer.Exit(1)
+
+
+def plan(
+    spec: SpecArgument,
+    overrides: OverridesArgument = None,
+    items: Annotated[int | None, typer.Option(min=1, help="Plan this many items only.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what a dataset would hold, without rendering it: counts, hours, bytes, what is dropped, histograms."""
+    from synthscape.cli.forecast import forecast, forecast_lines
+    from synthscape.spec import load_spec
+
+    loaded = load_spec(spec, overrides or [])
+    planned = min(items or _MOST_PLANNED, loaded.items)
+    with _progress("planning", planned) as progress:
+        content = forecast(loaded, planned, progress)
+    if json:
+        _print_json(content)
+    else:
+        typer.echo("\n".join(forecast_lines(content)))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to put the bank and the dataset.")] = Path(),
+    workers: WorkersOption = None,
+) -> None:
+    """Make a small bank of synthetic voices, render 50 scenes of 10 s from it, and draw some of them."""
+    from synthscape.bank.demo import make_demo_bank
+    from synthscape.output.dataset import open_dataset
+    from synthscape.report.pictures import Panel, picture_sheet
+    from synthscape.scale.render import available_workers
+    from synthscape.scale.render import render as render_dataset
+    from synthscape.spec import load_spec
+
+    bank, dataset, pictures = out / "banks" / "demo", out / "out" / "demo", out / "out" / "demo.png"
+    pseudovox, backgrounds = make_demo_bank(bank)
+    overrides = (
+        f"items={_DEMO_ITEMS}",
+        f"bank={_quoted(pseudovox)}",
+        f"backgrounds={_quoted(backgrounds)}",
+        f"output.dir={_quoted(dataset)}",
+        "output.raven=true",
+    )
+    loaded = load_spec("strong_detection", overrides)
+    with _progress("rendering", loaded.items) as progress:
+        report = render_dataset(loaded, workers=workers or available_workers(), progress=progress)
+    data = open_dataset(dataset)
+    of_scene = dict(list(data.events.groupby("scene_id")))
+    shown = [name for name in data.scenes["scene_id"] if name in of_scene][:_DEMO_PICTURES]
+    picture_sheet(
+        [Panel(data.audio(name), data.sample_rate, of_scene[name], name) for name in shown],
+        pictures,
+        title="synthscape demo: synthetic voices over synthetic backgrounds",
+    )
+    lines = [
+        *_summary(report),
+        f"bank      {bank}",
+        f"pictures  {pictures}",
+        f"audio     {dataset / 'audio'}",
+        f"labels    {dataset / 'events'} (Parquet), {dataset / 'raven'} (Raven selection tables)",
+    ]
+    typer.echo("\n".join(lines))
+    if report.failures:
+        raise typer.Exit(1)
+
+
+def _of_report(report: RenderReport) -> dict[str, Any]:
+    names = ("fingerprint", "content_hash", "counts", "classes", "licences", "filtered", "notes", "warnings")
+    return {
+        **{name: report.info[name] for name in names},
+        "new_shards": report.new_shards,
+        "kept_shards": report.kept_shards,
+        "failures": report.failures,
+    }
+
+
+def _summary(report: RenderReport) -> list[str]:
+    counts = report.counts
+    there = f" ({report.kept_shards} shards were there)" if report.kept_shards else ""
+    scenes = f"{counts['delivered']} of {counts['items']}, {counts['hours']:.3g} h, {counts['empty']} without events"
+    audible = share(counts["audible"], counts["events"])
+    lines = [
+        f"dataset   {report.path}{there}",
+        f"scenes    {scenes}",
+        f"events    {counts['events']}, {audible} audible",
+        f"placed    {counts['placed']} of {counts['asked']} asked",
+        f"classes   {len(report.info['classes'])}",
+        f"scaled    {counts['scaled']} scenes, to stay under -1 dBFS",
+    ]
+    lines += [f"dropped   {reason}: {n}" for reason, n in counts["drop_reasons"].items() if n]
+    if counts["ratios_refused"]:
+        lines.append(f"redrawn   {counts['ratios_refused']} ratios their clips could not be played at")
+    lines += [f"left out  {reason}: {n}" for reason, n in report.info["filtered"].items()]
+    lines += [f"note      {note}" for note in report.info["notes"]]
+    lines += [f"warning   {warning}" for warning in report.info["warnings"]]
+    return lines
+
+
+def share(part: int, whole: int) -> str:
+    """A share in percent, as text; a dash of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    from json import dumps
+
+    typer.echo(dumps(content, indent=2, ensure_ascii=False))
+
+
+def _quoted(path: Path) -> str:
+    from json import dumps
+
+    return dumps(str(path), ensure_ascii=False)
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr, if that is a terminal; says how to go on when interrupted."""
+    import sys
+
+    try:
+        if not sys.stderr.isatty():
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.advance(task, done)
+    except KeyboardInterrupt:
+        typer.echo("synthscape: interrupted; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None

@@ -1,0 +1,73 @@
+"""Parts of a batch: some of its scenes, or many batches as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthscape.mix.batch import SceneBatch
+from synthscape.plan.plan import ScenePlan
+
+_PLAN_OF_SCENES: Final = (
+    "scene",
+    "n_samples",
+    "n_asked",
+    "n_placed",
+    "n_outside",
+    "n_redrawn",
+    "n_ratios_refused",
+    "drops",
+    "background",
+    "background_ratio",
+    "background_offset",
+    "background_mix_db",
+    "level_dbfs",
+)
+_PLAN_OF_ALL: Final = ("sample_rate", "ratio_p", "ratio_q", "event_offsets")
+_PLAN_OF_EVENTS: Final = tuple(
+    field.name for field in fields(ScenePlan) if field.name not in (*_PLAN_OF_SCENES, *_PLAN_OF_ALL)
+)
+_OF_SCENES: Final = ("scene_gain_db", "level_dbfs")
+_OF_EVENTS: Final = ("gain_db", "signal_share", "snr_scene_db", "snr_local_db", "snr_band_db")
+
+
+def take_scenes(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> ScenePlan:
+    """A plan of the scenes at these positions, in this order."""
+    n_events = np.diff(plan.event_offsets)[positions]
+    events = _events_at(plan, positions)
+    columns: dict[str, Any] = {name: getattr(plan, name)[positions] for name in _PLAN_OF_SCENES}
+    columns |= {name: getattr(plan, name)[events] for name in _PLAN_OF_EVENTS}
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_events, dtype=np.int64)])
+    return replace(plan, event_offsets=offsets, **columns)
+
+
+def join_measured(plan: ScenePlan, batches: Sequence[SceneBatch]) -> SceneBatch:
+    """What was measured on consecutive parts of a plan, as one batch without audio; failures keep their scene.
+
+    Scenes that could not be rendered are left out, of the plan too.
+    """
+    failed: dict[int, str] = {}
+    start = 0
+    for batch in batches:
+        failed |= {start + position: reason for position, reason in (batch.failures or {}).items()}
+        start += len(batch.plan)
+    delivered = np.array([i for i in range(len(plan)) if i not in failed], dtype=np.int64)
+    events = _events_at(plan, delivered)
+    return SceneBatch(
+        plan=take_scenes(plan, delivered) if failed else plan,
+        audio=np.zeros((len(delivered), 0), dtype=np.float32),
+        failures=failed or None,
+        **{name: np.concatenate([getattr(batch, name) for batch in batches])[delivered] for name in _OF_SCENES},
+        **{name: np.concatenate([getattr(batch, name) for batch in batches])[events] for name in _OF_EVENTS},
+    )
+
+
+def _events_at(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    starts = plan.event_offsets[:-1][positions]
+    n_events = np.diff(plan.event_offsets)[positions]
+    first = np.cumsum(n_events) - n_events
+    return np.asarray(np.repeat(starts - first, n_events) + np.arange(n_events.sum()), dtype=np.int64)

@@ -1,0 +1,203 @@
+"""The columns of the events and scenes tables: names, types, units, and what each one means.
+
+Unit and meaning stand in the metadata of each field, so that they are in every Parquet file too::
+
+    >>> EVENTS_SCHEMA.field("onset_s").metadata[b"unit"]
+    b's'
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from synthscape.plan.plan import DROP_REASONS
+
+
+def _field(name: str, kind: pa.DataType, unit: str, meaning: str, *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, kind, nullable, {"unit": unit, "description": meaning})
+
+
+def _list(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind))  # as Parquet names it, so that types are the same when read back
+
+
+_TEXT, _INT32, _INT64, _FLOAT, _DOUBLE, _BOOL = (
+    pa.string(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.bool_(),
+)
+
+EVENTS_SCHEMA: Final = pa.schema(
+    [
+        _field("scene_id", _TEXT, "", "the scene the event is heard in", nullable=False),
+        _field("event_id", _INT32, "", "number of the event in its scene, from 0, by onset", nullable=False),
+        _field("onset", _INT64, "samples", "first sample of the active part, cut by the scene", nullable=False),
+        _field("offset", _INT64, "samples", "one past the last sample of the active part (exclusive)", nullable=False),
+        _field("onset_s", _DOUBLE, "s", "onset / sample rate", nullable=False),
+        _field("offset_s", _DOUBLE, "s", "offset / sample rate (exclusive)", nullable=False),
+        _field(
+            "clip_onset",
+            _INT64,
+            "samples",
+            "first sample of the whole clip; negative if the scene cuts its start",
+            nullable=False,
+        ),
+        _field(
+            "clip_offset",
+            _INT64,
+            "samples",
+            "one past the last sample of the whole clip; beyond the scene if the scene cuts its end",
+            nullable=False,
+        ),
+        _field("low_hz", _FLOAT, "Hz", "lower edge of the call's band as played, at most the Nyquist frequency"),
+        _field("high_hz", _FLOAT, "Hz", "upper edge of the call's band as played, at most the Nyquist frequency"),
+        _field("peak_hz", _FLOAT, "Hz", "frequency of most energy as played; null if beyond the Nyquist frequency"),
+        _field("f0_hz", _FLOAT, "Hz", "fundamental as played; null if not measured or beyond the Nyquist frequency"),
+        _field("species", _TEXT, "", "binomial, as the bank says"),
+        _field("genus", _TEXT, "", "genus, as the bank says"),
+        _field("family", _TEXT, "", "family, as the bank says"),
+        _field("call_type", _TEXT, "", "kind of call, as the bank says"),
+        _field("cluster", _TEXT, "", "acoustic cluster, from the column the spec's `classes.column` names"),
+        _field("unit", _TEXT, "", "what the clip holds: element, call or bout"),
+        _field(
+            "speaker",
+            _TEXT,
+            "",
+            "the caller, `<species>_<n>`: n counts a species' callers from 1 by first onset in the scene; "
+            "null where callers are not told apart",
+        ),
+        _field("role", _TEXT, "", "target, distractor or support", nullable=False),
+        _field("snr_db", _FLOAT, "dB", "SNR asked for, of the whole gain group", nullable=False),
+        _field("snr_scene_db", _FLOAT, "dB", "SNR reached, against the whole background"),
+        _field(
+            "snr_local_db",
+            _FLOAT,
+            "dB",
+            "SNR reached, against the background in [onset, offset); null if there is none",
+        ),
+        _field(
+            "snr_band_db",
+            _FLOAT,
+            "dB",
+            "SNR reached in [onset, offset) and in the band of the call; null if that holds no background, "
+            "or the band is not known",
+        ),
+        _field("gain_db", _FLOAT, "dB", "gain from the stored clip to the mix, before the scene gain", nullable=False),
+        _field(
+            "signal_share",
+            _FLOAT,
+            "",
+            "share k of the clip's power that is call: SNR = k P / P_background; 1 where the clip's noise is ignored",
+            nullable=False,
+        ),
+        _field("clip_snr_db", _FLOAT, "dB", "call above the clip's own noise floor; null if there is none to measure"),
+        _field(
+            "audible",
+            _BOOL,
+            "",
+            "snr_band_db is at least the spec's `events.snr.audible_db`, and offset - onset at least 20 ms; "
+            "null where snr_band_db is",
+        ),
+        _field("clip_id", _TEXT, "", "hash of the clip's audio in the bank", nullable=False),
+        _field("recording_id", _TEXT, "", "the recording the clip was cut from"),
+        _field(
+            "resample",
+            _TEXT,
+            "",
+            "ratio P/Q the clip is played at: P/Q times as long, frequencies times Q/P",
+            nullable=False,
+        ),
+        _field("reversed", _BOOL, "", "the clip is played backwards", nullable=False),
+        _field("altered", _BOOL, "", "the ratio moves part of the call beyond the Nyquist frequency", nullable=False),
+        _field("truncated", _BOOL, "", "the scene cuts the active part", nullable=False),
+        _field("tail_s", _DOUBLE, "s", "length of the reverberation after offset; null without reverberation"),
+        _field("class", _TEXT, "", "name of the class, one of the dataset's class list", nullable=False),
+        _field("individual", _TEXT, "", "the animal, as the bank says"),
+    ]
+)
+
+SCENES_SCHEMA: Final = pa.schema(
+    [
+        _field(
+            "scene_id",
+            _TEXT,
+            "",
+            "`s` and the index in nine digits; from epoch 1 on `e<epoch>-` before it",
+            nullable=False,
+        ),
+        _field(
+            "scene_number",
+            _INT64,
+            "",
+            "epoch x 2^40 + index: all that a scene depends on, beside the spec",
+            nullable=False,
+        ),
+        _field("duration_s", _DOUBLE, "s", "n_samples / sample_rate", nullable=False),
+        _field("n_samples", _INT64, "samples", "length of the scene", nullable=False),
+        _field("sample_rate", _INT32, "Hz", "samples per second", nullable=False),
+        _field(
+            "n_asked",
+            _INT32,
+            "",
+            "placements the spec asked for: calls, or whole tracks with `events.group: track`",
+            nullable=False,
+        ),
+        _field("n_placed", _INT32, "", "placements made: n_asked less those in drop_reasons", nullable=False),
+        _field("n_outside", _INT32, "", "calls of placed tracks that lie outside of the scene", nullable=False),
+        _field(
+            "drop_reasons",
+            pa.struct([pa.field(reason, _INT32, nullable=False) for reason in DROP_REASONS]),
+            "",
+            "placements left out, counted by reason",
+            nullable=False,
+        ),
+        _field("n_redrawn", _INT32, "", "attempts at placing that were drawn again", nullable=False),
+        _field("n_ratios_refused", _INT32, "", "drawn ratios the clip could not be played at", nullable=False),
+        _field("n_events", _INT32, "", "rows of the scene in the events table", nullable=False),
+        _field("n_species", _INT32, "", "species named in the scene's events", nullable=False),
+        _field("max_polyphony", _INT32, "", "most events active in one sample", nullable=False),
+        _field("background_clip_ids", _list(_TEXT), "", "the backgrounds mixed, one or two", nullable=False),
+        _field("background_recording_ids", _list(_TEXT), "", "their recordings", nullable=False),
+        _field("background_sites", _list(_TEXT), "", "their sites", nullable=False),
+        _field("background_licences", _list(_TEXT), "", "their licences", nullable=False),
+        _field(
+            "background_animal_score",
+            _list(_DOUBLE),
+            "",
+            "how sure a classifier is that an animal is heard in them; null if not screened",
+            nullable=False,
+        ),
+        _field("background_resample", _list(_TEXT), "", "ratios P/Q they are played at", nullable=False),
+        _field(
+            "background_looped",
+            _list(_BOOL),
+            "",
+            "shorter than the scene as played, so repeated with cross-fades",
+            nullable=False,
+        ),
+        _field(
+            "licences",
+            _list(_TEXT),
+            "",
+            "licences of everything in the scene, sorted; `unknown` where none is given",
+            nullable=False,
+        ),
+        _field("level_dbfs", _DOUBLE, "dBFS", "RMS level of the background as delivered", nullable=False),
+        _field(
+            "scene_gain_db",
+            _DOUBLE,
+            "dB",
+            "gain of the whole scene, 0 or less: what kept its peak under -1 dBFS",
+            nullable=False,
+        ),
+        _field("split", _TEXT, "", "train, valid or test; null while the dataset is not split"),
+        _field("fingerprint", _TEXT, "", "hash of spec, stores and plan version", nullable=False),
+        _field("audio", _TEXT, "", "the scene's file, from the dataset's folder; null if it was not written"),
+        _field("pcm_hash", _TEXT, "", "BLAKE2b-128 of the 16-bit little-endian samples, hex", nullable=False),
+    ]
+)

@@ -1,0 +1,1 @@
+"""Datasets in a folder: written shard by shard, read back."""

@@ -1,0 +1,1 @@
+"""Pictures of scenes, drawn from audio and labels only."""

@@ -1,0 +1,306 @@
+"""Rendering a dataset: shard after shard, the scenes of a shard on threads."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from synthscape.errors import SpecError
+from synthscape.labels.batches import join_measured, take_scenes
+from synthscape.labels.pcm import pcm_hash, to_pcm16
+from synthscape.labels.raven import SUFFIX, raven_tables
+from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
+from synthscape.mix.batch import SceneBatch
+from synthscape.output.audio import check_format, encode, encode_float
+from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
+from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
+from synthscape.spec import Spec
+from synthscape.tasks.generator import SceneGenerator
+
+Progress = Callable[[int], None]  # scenes finished since the last call
+
+_BATCH_SAMPLES: Final = 2**20  # audio a thread holds at a time: a few scenes, more would only cost memory
+_MOST_SCALED: Final = 0.05
+_COUNTS: Final = (
+    "items",
+    "delivered",
+    "failed",
+    "n_samples",
+    "empty",
+    "asked",
+    "placed",
+    "outside",
+    "events",
+    "audible",
+    "redrawn",
+    "ratios_refused",
+    "scaled",
+)
+
+
+@dataclass(frozen=True)
+class RenderReport:
+    """What a render made.
+
+    Attributes:
+        path: the dataset's folder.
+        info: what its ``dataset.json`` says.
+        new_shards: shards rendered now.
+        kept_shards: shards that were there already.
+        failures: items that could not be rendered: ``scene_number``, ``scene_id`` and ``reason`` of each.
+    """
+
+    path: Path
+    info: dict[str, Any]
+    new_shards: int
+    kept_shards: int
+    failures: list[dict[str, Any]]
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Items, events, hours, and what was dropped or changed on the way."""
+        counts: dict[str, Any] = self.info["counts"]
+        return counts
+
+
+def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: Progress | None = None) -> RenderReport:
+    """Render a dataset into ``spec.output.dir``; where a part of it is there already, only the rest.
+
+    >>> report = render(load_spec("strong_detection", ["items=100", "output.dir=out"]), workers=4)  # doctest: +SKIP
+    >>> report.counts["events"]                                                                     # doctest: +SKIP
+    612
+
+    The same spec and stores give the same samples and tables, for any number of workers and however often it was
+    stopped. An item that can't be rendered is listed with its reason, and tried again by the next render.
+
+    Args:
+        spec: what to render.
+        workers: threads.
+        overwrite: remove the dataset that is in the folder first.
+        progress: called with numbers of scenes as they are done.
+
+    Raises:
+        DatasetError: the folder holds something else, or a dataset of another spec.
+        StoreError, PlanError: the stores don't fit the spec.
+        OSError: the folder can't be written; what is finished stays, and the next render goes on.
+    """
+    if workers < 1:
+        raise SpecError(f"workers: expected 1 or more, got {workers}")
+    check_format(spec.output.audio, spec.sample_rate)
+    scenes = SceneGenerator(spec)
+    n_classes = len(scenes.classes)  # plans what can be planned, before anything is written
+    shards = shards_of(spec.items, spec.output.items_per_shard)
+    path = Path(spec.output.dir)
+    with open_folder(path, _origin(scenes), overwrite=overwrite) as folder:
+        receipts = folder.receipts(shards)
+        kept = len(receipts)
+        missing = [shard for shard in shards if shard.number not in receipts]
+        if progress:
+            progress(sum(receipt["counts"]["delivered"] for receipt in receipts.values()))
+        if missing:
+            folder.check_engine(receipts)
+            folder.begin()
+            with _threads(workers) as pool:
+                for shard in missing:
+                    receipts[shard.number] = render_shard(scenes, folder, shard, pool, progress)
+        in_order = [receipts[shard.number] for shard in shards]
+        info = folder.finish(in_order, _content(scenes, in_order, n_classes))
+    failures = [failure for receipt in in_order for failure in receipt["failures"]]
+    return RenderReport(path, info, len(missing), kept, failures)
+
+
+def render_shard(
+    scenes: SceneGenerator,
+    folder: DatasetFolder,
+    shard: Shard,
+    pool: ThreadPoolExecutor | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Render one shard into the folder, and give its receipt; the scenes on the pool's threads if there is one."""
+    output = scenes.spec.output
+    plan = scenes.plan(range(shard.first, shard.last))
+    with folder.shard(shard) as writer:
+        write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
+        batches: list[SceneBatch] = []
+        hashes: list[str] = []
+        for batch, batch_hashes in _in_order(write, _batches(plan, output.stems), pool):
+            batches.append(batch)
+            hashes.extend(batch_hashes)
+            if progress:
+                progress(len(batch.plan))
+        measured = join_measured(plan, batches)
+        events = event_table(measured, scenes.catalogue)
+        names = scene_ids(measured.plan)
+        table = scene_table(measured, scenes.catalogue, hashes, [writer.audio_path(name) for name in names])
+        if output.raven:
+            for name, text in raven_tables(events, names, plan.sample_rate):
+                writer.add_raven(f"{name}{SUFFIX}", text)
+        failures = [
+            {"scene_number": int(plan.scene[i]), "scene_id": scene_id(int(plan.scene[i])), "reason": reason}
+            for i, reason in sorted((measured.failures or {}).items())
+        ]
+        licences = Counter(pc.list_flatten(table["licences"]).to_pylist())
+        receipt = {
+            "pcm_hash": blake2b("".join(hashes).encode(), digest_size=16).hexdigest(),
+            "counts": _counts(len(shard), measured, events["audible"]),
+            "drop_reasons": dict(zip(DROP_REASONS, measured.plan.drops.sum(axis=0).tolist(), strict=True)),
+            "class_events": np.bincount(measured.plan.class_id, minlength=len(scenes.classes)).tolist(),
+            "licences": {name: licences[name] for name in sorted(licences)},
+            "failures": failures,
+            "versions": _versions(),
+        }
+        return writer.commit(events, table, receipt)
+
+
+def _batches(plan: ScenePlan, stems: bool) -> Iterator[ScenePlan]:
+    largest = int(plan.n_samples.max())
+    if stems:
+        largest *= 1 + int(np.diff(plan.event_offsets).max())
+    step = max(1, _BATCH_SAMPLES // largest)
+    for start in range(0, len(plan), step):
+        yield take_scenes(plan, np.arange(start, min(start + step, len(plan))))
+
+
+def _write_scenes(
+    scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, plan: ScenePlan
+) -> tuple[SceneBatch, list[str]]:
+    """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
+    batch = scenes.mixer.render(plan, stems=stems)
+    rate = plan.sample_rate
+    hashes = []
+    for i, name in enumerate(scene_ids(plan)):
+        if batch.failures and i in batch.failures:
+            continue
+        n = int(plan.n_samples[i])
+        pcm = to_pcm16(batch.audio[i, :n])
+        hashes.append(pcm_hash(pcm))
+        writer.add_audio(name, encode(pcm, rate, audio))
+        if batch.stems is not None and batch.background is not None:
+            events = batch.stems[plan.events_of(i), :n]
+            writer.add_stems(
+                name, encode_float(batch.background[i, :n], rate), [encode_float(event, rate) for event in events]
+            )
+    nothing: NDArray[np.float32] = np.zeros((len(plan), 0), dtype=np.float32)
+    return replace(batch, audio=nothing, stems=None, background=None), hashes
+
+
+def _in_order(
+    write: Callable[[ScenePlan], tuple[SceneBatch, list[str]]],
+    batches: Iterator[ScenePlan],
+    pool: ThreadPoolExecutor | None,
+) -> Iterator[tuple[SceneBatch, list[str]]]:
+    if pool is None:
+        yield from map(write, batches)
+        return
+    futures: list[Future[tuple[SceneBatch, list[str]]]] = [pool.submit(write, batch) for batch in batches]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:  # nothing may write any more when the shard is given up
+        for future in futures:
+            future.cancel()
+        for future in futures:
+            if not future.cancelled():
+                future.exception()
+
+
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor | None]:
+    if workers == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="synthscape") as pool:
+        yield pool
+
+
+def _counts(items: int, measured: SceneBatch, audible: Any) -> dict[str, int]:
+    plan = measured.plan
+    return {
+        "items": items,
+        "delivered": len(plan),
+        "failed": items - len(plan),
+        "n_samples": int(plan.n_samples.sum()),
+        "empty": int((np.diff(plan.event_offsets) == 0).sum()),
+        "asked": int(plan.n_asked.sum()),
+        "placed": int(plan.n_placed.sum()),
+        "outside": int(plan.n_outside.sum()),
+        "events": plan.n_events,
+        "audible": pc.sum(audible).as_py() or 0,
+        "redrawn": int(plan.n_redrawn.sum()),
+        "ratios_refused": int(plan.n_ratios_refused.sum()),
+        "scaled": int((measured.scene_gain_db < 0).sum()),
+    }
+
+
+def _origin(scenes: SceneGenerator) -> dict[str, Any]:
+    output = scenes.spec.plain(explicit=True)["output"]
+    return {
+        "fingerprint": scenes.fingerprint,
+        "spec": scenes.spec.fingerprint_content(),
+        "stores": {"bank": scenes.bank.fingerprint, "backgrounds": scenes.backgrounds.fingerprint},
+        "plan_version": PLAN_VERSION,
+        "output": {name: value for name, value in output.items() if name != "dir"},
+        "engine": {
+            "device": scenes.device,
+            **{name: version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
+        },
+    }
+
+
+def _versions() -> dict[str, str]:
+    import soundfile
+
+    names = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow")
+    return {**{name: version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
+
+
+def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_classes: int) -> dict[str, Any]:
+    """What ``dataset.json`` says of the whole, from the receipts alone."""
+    total = {name: sum(receipt["counts"][name] for receipt in receipts) for name in _COUNTS}
+    drops = {name: sum(receipt["drop_reasons"][name] for receipt in receipts) for name in DROP_REASONS}
+    class_events = [sum(receipt["class_events"][i] for receipt in receipts) for i in range(n_classes)]
+    licences: Counter[str] = Counter()
+    for receipt in receipts:
+        licences.update(receipt["licences"])
+    warnings = []
+    if total["scaled"] > _MOST_SCALED * total["delivered"]:
+        warnings.append(
+            f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
+            "lower background.level_dbfs or events.snr.db"
+        )
+    return {
+        "spec": scenes.spec.plain(explicit=True),
+        "stores": {
+            name: {"fingerprint": store.fingerprint, "clips": len(store)}
+            for name, store in (("bank", scenes.bank), ("backgrounds", scenes.backgrounds))
+        },
+        "plan_version": PLAN_VERSION,
+        "versions": _versions(),
+        "counts": {**total, "hours": total["n_samples"] / scenes.sample_rate / 3600, "drop_reasons": drops},
+        "classes": [
+            {"name": entry.name, "clips": entry.n_clips, "recordings": entry.n_recordings, "events": n}
+            for entry, n in zip(scenes.classes, class_events, strict=True)
+        ],
+        "licences": {name: licences[name] for name in sorted(licences)},
+        "filtered": scenes.planner.filtered,
+        "notes": scenes.planner.notes,
+        "warnings": warnings,
+    }
+
+
+def available_workers() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

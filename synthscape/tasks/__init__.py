@@ -1,0 +1,1 @@
+"""Tasks: what is drawn, what is asked and what is right."""

@@ -1,0 +1,208 @@
+"""SceneGenerator: scenes by number, in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from synthscape.bank.store import ClipStore
+from synthscape.errors import MixError, SpecError, StoreError
+from synthscape.labels.pcm import pcm_hash, to_pcm16
+from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
+from synthscape.mix.batch import SceneBatch
+from synthscape.mix.mixer import Mixer
+from synthscape.plan.index import ClassEntry
+from synthscape.plan.plan import PLAN_VERSION, ScenePlan
+from synthscape.plan.planner import Planner
+from synthscape.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class SceneGenerator:
+    """Scenes by number: the same number gives the same scene, in any order, batch size, process or year.
+
+    >>> scenes = SceneGenerator(load_spec("strong_detection"))     # doctest: +SKIP
+    >>> batch = scenes.render([3, 9], stems=True)                  # doctest: +SKIP
+    >>> batch.audio.shape, batch.audio.dtype                       # doctest: +SKIP
+    ((2, 160000), dtype('float32'))
+    >>> batch.events[["scene_id", "onset_s", "offset_s", "species"]]    # doctest: +SKIP
+
+    Opening the stores, planning and mixing are set up when first used, and again in each process the generator is
+    sent to (it pickles as the spec), so that it may be handed to the workers of a data loader.
+
+    Attributes:
+        spec: what to make.
+        sample_rate: Hz.
+        fingerprint: hash of the spec (without ``output``, ``items`` and paths), both stores and the plan version.
+
+    Raises:
+        StoreError: a store is missing, damaged, of another rate or kind, or lacks a column the spec needs.
+        PlanError: what the spec asks can't be planned with these stores.
+    """
+
+    def __init__(self, spec: Spec, device: str = "cpu"):
+        if device != "cpu":
+            raise SpecError(f"device {device!r}: this version mixes on the CPU only; use device='cpu'")
+        self.spec = spec
+        self.device = device
+        self.sample_rate = spec.sample_rate
+        self._paths = Path(spec.bank).absolute(), Path(spec.backgrounds).absolute()
+        self._open()
+        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds)
+
+    def _open(self) -> None:
+        rate = self.spec.sample_rate
+        self.bank = _open_store(self._paths[0], "pseudovox", rate, "bank")
+        self.backgrounds = _open_store(self._paths[1], "backgrounds", rate, "backgrounds")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("spec", "device", "sample_rate", "_paths", "fingerprint")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+        if fingerprint(self.spec, self.bank, self.backgrounds) != self.fingerprint:
+            raise StoreError(
+                f"{self.bank.path} or {self.backgrounds.path} changed since the generator was made; make a new one"
+            )
+
+    @cached_property
+    def planner(self) -> Planner:
+        """What plans the scenes."""
+        return Planner(self.spec, self.bank, self.backgrounds)
+
+    @cached_property
+    def mixer(self) -> Mixer:
+        """What mixes them."""
+        return Mixer(self.spec, self.bank, self.backgrounds)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """What the tables say of clips, backgrounds and classes."""
+        return Catalogue(
+            self.bank,
+            self.backgrounds,
+            [entry.name for entry in self.classes],
+            cluster_column=self.spec.classes.column or "cluster",
+            audible_db=self.spec.events.snr.audible_db,
+            fingerprint=self.fingerprint,
+        )
+
+    @property
+    def classes(self) -> list[ClassEntry]:
+        """Classes in label order, with their numbers of clips and recordings."""
+        return self.planner.classes
+
+    def plan(self, numbers: Iterable[int]) -> ScenePlan:
+        """Plan scenes, without audio; nothing but the numbers matters.
+
+        Args:
+            numbers: scene numbers from 0, in any order; those of epoch k are ``k * 2**40 + index``.
+        """
+        return self.planner.plan(numbers)
+
+    def render(self, numbers: Iterable[int], *, stems: bool = False) -> Scenes:
+        """Plan and mix scenes.
+
+        Args:
+            numbers: scene numbers, as in :meth:`plan`.
+            stems: keep each event and the background too.
+
+        Raises:
+            MixError: scenes that could not be rendered, by name and with the reason.
+        """
+        batch = self.mixer.render(self.plan(numbers), stems=stems)
+        if batch.failures:
+            first, reason = next(iter(batch.failures.items()))
+            raise MixError(
+                f"{len(batch.failures)} of {len(batch.plan)} scenes could not be rendered, first "
+                f"{scene_id(int(batch.plan.scene[first]))}: {reason}"
+            )
+        return Scenes(batch, self.catalogue)
+
+
+class Scenes:
+    """Rendered scenes and their labels.
+
+    ``audio == (background + sum of the scene's stems) * 10 ** (scene_gain_db / 20)`` to float32 precision.
+
+    Attributes:
+        audio: float32 [scenes, samples]; scenes shorter than the longest of the batch are zero at the end.
+        stems: float32 [events, samples] in the order of ``events``, before the scene gain; None unless asked for.
+        background: float32 [scenes, samples], before the scene gain; None unless asked for.
+        plan: what was planned.
+        batch: what the mixer gave.
+    """
+
+    def __init__(self, batch: SceneBatch, catalogue: Catalogue):
+        self.batch = batch
+        self.plan: ScenePlan = batch.plan
+        self.audio: NDArray[np.float32] = batch.audio
+        self.stems: NDArray[np.float32] | None = batch.stems
+        self.background: NDArray[np.float32] | None = batch.background
+        self._catalogue = catalogue
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def pcm(self, i: int) -> NDArray[np.int16]:
+        """The i-th scene as it would be written, int16 [n_samples]."""
+        return to_pcm16(self.audio[i, : self.plan.n_samples[i]])
+
+    @cached_property
+    def event_table(self) -> pa.Table:
+        """The events table, one row per event (columns: docs/labels.md)."""
+        return event_table(self.batch, self._catalogue)
+
+    @cached_property
+    def scene_table(self) -> pa.Table:
+        """The scenes table, one row per scene (columns: docs/labels.md)."""
+        return scene_table(self.batch, self._catalogue, [pcm_hash(self.pcm(i)) for i in range(len(self))])
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The events table as a DataFrame."""
+        frame: pd.DataFrame = self.event_table.to_pandas()
+        return frame
+
+    @cached_property
+    def scenes(self) -> pd.DataFrame:
+        """The scenes table as a DataFrame."""
+        frame: pd.DataFrame = self.scene_table.to_pandas()
+        return frame
+
+
+def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> str:
+    """Hash of all that scenes depend on: BLAKE2b-128 over canonical JSON, hex."""
+    content = {
+        "spec": spec.fingerprint_content(),
+        "bank": bank.fingerprint,
+        "backgrounds": backgrounds.fingerprint,
+        "plan_version": PLAN_VERSION,
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _open_store(path: Path, kind: str, rate: int, key: str) -> ClipStore:
+    if not path.exists():
+        raise StoreError(f"{key}: {path} does not exist; build it with `synthscape bank build`, or set {key}=FOLDER")
+    store = ClipStore.open(path)
+    if store.kind != kind:
+        raise StoreError(f"{key}: {path} is a store of {store.kind}, expected {kind}; set {key}=FOLDER")
+    if store.sample_rate != rate:
+        raise StoreError(
+            f"{key}: {path} has {store.sample_rate} Hz, the spec asks for {rate} Hz; build it again with "
+            f"`synthscape bank build ... --kind {kind} --rate {rate}`, or set sample_rate={store.sample_rate}"
+        )
+    return store

@@ -1,0 +1,69 @@
+"""Audio files of a dataset: lossless, at every rate that is offered."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscape.errors import DatasetError
+from synthscape.output.audio import check_format, encode, encode_float, read_pcm, write_synced
+
+FULL = np.random.default_rng(0).integers(-32767, 32768, 3000).astype(np.int16)
+
+
+@pytest.mark.parametrize(
+    ("audio", "rate"),
+    [("flac", rate) for rate in (1000, 8000, 11127, 44100, 65535, 192_000, 250_000, 256_000, 384_000, 655_350)]
+    + [("wav", rate) for rate in (8000, 65537, 256_000, 1_000_000)],
+)
+def test_samples_come_back_exactly(audio, rate):
+    """Bit for bit at voices' rates and at bats'."""
+    check_format(audio, rate)
+    samples, read_rate = soundfile.read(io.BytesIO(encode(FULL, rate, audio)), dtype="int16")
+
+    assert read_rate == rate
+    assert np.array_equal(samples, FULL)
+
+
+@pytest.mark.parametrize("rate", [65537, 96001, 655_360, 1_000_000])
+def test_rates_flac_does_not_hold_are_refused(rate):
+    """Before rendering, with the way out; and libsndfile does refuse them."""
+    with pytest.raises(DatasetError, match=r"output\.audio=wav"):
+        check_format("flac", rate)
+    with pytest.raises(soundfile.LibsndfileError):
+        encode(FULL, rate, "flac")
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5000))
+def test_scenes_of_any_length(length):
+    """One sample is enough."""
+    samples, _ = soundfile.read(io.BytesIO(encode(FULL[:1].repeat(length), 8000, "flac")), dtype="int16")
+
+    assert len(samples) == length
+
+
+def test_float_stems_come_back_exactly():
+    """Values over 1 and tiny ones too."""
+    stem = np.array([0.0, 1.5, -3e-20, 0.1], dtype=np.float32)
+    samples, rate = soundfile.read(io.BytesIO(encode_float(stem, 256_000)), dtype="float32")
+
+    assert rate == 256_000
+    assert np.array_equal(samples, stem)
+
+
+def test_files_are_never_replaced_or_guessed(tmp_path):
+    """A file that is there is not written over; a damaged one is an error by name."""
+    path = tmp_path / "a.flac"
+    write_synced(path, encode(FULL, 8000, "flac")[:200])
+    with pytest.raises(FileExistsError):
+        write_synced(path, b"")
+    with pytest.raises(DatasetError, match=r"a\.flac can't be read"):
+        read_pcm(path)
+    with pytest.raises(DatasetError, match=r"b\.flac is missing"):
+        read_pcm(tmp_path / "b.flac")
