@@ -39,7 +39,7 @@ REFERENCE_SCENE, REFERENCE_LOCAL, REFERENCE_BAND = range(3)
 ATTEMPTS: Final = 16
 FIRST_CLIP_REDRAW: Final = 8
 COUNT_ATTEMPTS: Final = 64
-EMPTY_BLOCK: Final = 64
+EMPTY_BLOCK: Final = 8
 
 (
     BACKGROUND_RECORDING,
@@ -320,8 +320,8 @@ def _feasible(t: Any, clip: Any, ratio: Any) -> Any:
 def is_empty(seed: Any, scene: Any, numerator: Any, denominator: Any) -> Any:
     """Is this scene one of the share without events?
 
-    Scenes are taken in blocks of 64 in random order within the block, so any whole number of blocks holds the exact
-    share, and nothing but the number of the scene decides.
+    Scenes are taken in blocks of 8, in random order within the block: the first n scenes hold the share of n to within
+    two, whole blocks exactly, and nothing but its number decides about a scene.
     """
     if numerator == 0:
         return False
@@ -342,7 +342,7 @@ def is_empty(seed: Any, scene: Any, numerator: Any, denominator: Any) -> Any:
 @compiled
 def _holding(before: Any, at: Any) -> Any:
     """Index i with before[i] <= at < before[i + 1]."""
-    low, high = ZERO, len(before) - 2
+    low, high = np.int64(0), np.int64(len(before) - 2)
     while low < high:
         middle = (low + high) // 2
         if at >= before[middle + 1]:
@@ -685,7 +685,9 @@ def _place_event(
         if attempt == 0 or attempt >= FIRST_CLIP_REDRAW:
             group, ratio, span, reason = _choose_group(job, s, event, attempt, begin, at, medium, class_id, position)
         if reason != NO_REASON:
-            attempt = max(attempt + 1, FIRST_CLIP_REDRAW)  # another onset would not help this clip
+            attempt += (
+                1 if attempt >= FIRST_CLIP_REDRAW - 1 else FIRST_CLIP_REDRAW - attempt
+            )  # no onset helps this clip
         else:
             slot = (event * ATTEMPTS + attempt) * 8 + ONSET
             if pointer >= 0:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import DB_STEPS, DROP_REASONS, NO_BACKGROUND, NO_SPEAKER, ROLES, ScenePlan
+from synthscape.plan.plan import DB_STEPS, DROP_REASONS, EPOCH, NO_BACKGROUND, NO_SPEAKER, ROLES, ScenePlan
 from synthscape.units import seconds_to_samples
 
-_EPOCH: Final = 2**40  # scene number = epoch x 2**40 + index
 AUDIBLE_S: Final = 0.02  # what is shorter is not audible, however loud
 UNKNOWN: Final = "unknown"  # species without a name in `speaker`, licence that is not given
 
@@ -73,7 +72,7 @@ def scene_id(number: int) -> str:
     >>> scene_id(42), scene_id(2**40 + 42)
     ('s000000042', 'e1-s000000042')
     """
-    epoch, index = divmod(number, _EPOCH)
+    epoch, index = divmod(number, EPOCH)
     return f"e{epoch}-s{index:09d}" if epoch else f"s{index:09d}"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
-from synthscape.errors import MixError
+from synthscape.errors import MixError, SynthscapeError
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import band_energy, power_db, reference_band, scene_gain_db
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, ScenePlan
@@ -89,7 +89,7 @@ class Mixer:
             events = plan.events_of(i)
             try:
                 mixed = self._mix(plan, i, filters)
-            except MixError as error:
+            except SynthscapeError as error:  # a damaged clip ends its scene, not the run
                 failures[i] = str(error)
                 continue
             audio[i, : len(mixed.audio)] = mixed.audio

@@ -99,14 +99,14 @@ def resample(clip: Floats, p: int, q: int) -> Floats:
     half = math.ceil(HALF_TAPS * max(1.0, q / p))
     cutoff = CUTOFF * min(1.0, p / q)
     padded = np.pad(clip, half)
-    played = np.empty(math.ceil(len(clip) * p / q) if p * len(clip) % q else len(clip) * p // q)
-    sums: dict[int, float] = {}
-    for n in range(len(played)):
-        whole, phase = divmod(n * q, p)
-        t = np.arange(-half + 1, half + 1) - phase / p
+    n = np.arange(math.ceil(len(clip) * p / q) if p * len(clip) % q else len(clip) * p // q)
+    whole, phase = n * q // p, n * q % p
+    played = np.empty(len(n))
+    for one in np.unique(phase):
+        t = np.arange(-half + 1, half + 1) - one / p
         taps = cutoff * np.sinc(cutoff * t) * np.i0(KAISER_BETA * np.sqrt(1 - np.minimum(1, (t / half) ** 2)))
-        total = sums.setdefault(phase, float(taps.sum()))
-        played[n] = padded[whole + 1 : whole + 1 + 2 * half] @ taps / total
+        here = phase == one
+        played[here] = padded[whole[here][:, None] + 1 + np.arange(2 * half)] @ taps / taps.sum()
     return played
 
 
@@ -142,14 +142,15 @@ def _background(plan: ScenePlan, i: int, spec: Spec, backgrounds: ClipStore, rat
         mixed = mixed + layer
     if as_recorded:
         return mixed
-    return mixed / np.sqrt(np.mean(mixed**2)) * 10 ** (plan.level_dbfs[i] / 256 / 20)
+    levelled: Floats = mixed / np.sqrt(np.mean(mixed**2)) * 10 ** (plan.level_dbfs[i] / 256 / 20)
+    return levelled
 
 
 def _looped(whole: Floats, fade: int, n: int) -> Floats:
-    """Rounds of a background laid over each other by ``fade`` samples, until there are n."""
+    """Rounds of a background laid over each other by ``fade`` samples, until n are past changing."""
     ramp = (np.arange(fade) + 0.5) / max(fade, 1)
     looped = whole.copy()
-    while len(looped) < n:
+    while len(looped) - fade < n:
         join = np.sqrt(1 - ramp) * looped[len(looped) - fade :] + np.sqrt(ramp) * whole[:fade]
         looped = np.concatenate([looped[: len(looped) - fade], join, whole[fade:]])
     return looped[:n]

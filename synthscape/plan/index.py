@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -25,7 +26,7 @@ Mask = NDArray[np.bool_]
 Groups = tuple[NDArray[np.int64], NDArray[np.void]]  # first member of each group and an end; records of MEMBER
 Text = pd.Series  # of str or null
 
-_WEIGHTS: Final = {
+_WEIGHTS: Final[dict[str, Callable[[int], int]]] = {
     "uniform": lambda count: 1,
     "sqrt": lambda count: math.isqrt(count << 20),
     "count": lambda count: count,
@@ -95,7 +96,7 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
         notes.append(f"{unknown} clips have no site: they may be placed over a background of the place they are from")
 
     active_start, active_end = bank.active
-    clip = {
+    clip: dict[str, NDArray[Any]] = {
         "length": bank.lengths,
         "active_start": active_start,
         "active_end": active_end,
@@ -110,7 +111,7 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
         "individual": _code(_text(bank, "individual")),
         "speaker": _code(_speakers(bank)),
     }
-    backdrop = {
+    backdrop: dict[str, NDArray[Any]] = {
         "length": backgrounds.lengths,
         "recording": background_recording,
         "source": background_source,
@@ -167,7 +168,8 @@ def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> None:
 def _text(store: ClipStore, name: str) -> Text:
     if not store.has(name):
         return pd.Series([None] * len(store), dtype="str")
-    return store.columns([name])[name].to_pandas().astype("str")
+    column: Text = store.columns([name])[name].to_pandas().astype("str")
+    return column
 
 
 def _float(store: ClipStore, name: str) -> NDArray[np.float64]:
@@ -211,11 +213,13 @@ def _allowed(store: ClipStore, licences: Licences, filtered: Counter[str], what:
         return ""
 
     texts = _text(store, "licence")
-    verdicts = [verdict(None if known is False else text) for text, known in zip(texts, texts.notna(), strict=True)]
-    for reason, count in Counter(verdicts).items():
+    verdicts = np.array(
+        [verdict(str(text) if known else None) for text, known in zip(texts, texts.notna(), strict=True)]
+    )
+    for reason in np.unique(verdicts):
         if reason:
-            filtered[f"{what} {reason}"] += count
-    return usable & (np.array(verdicts) == "")
+            usable &= _keep(verdicts != reason, usable, filtered, f"{what} {reason}")
+    return usable
 
 
 def _class_names(spec: Spec, bank: ClipStore) -> Text:

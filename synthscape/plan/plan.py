@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 PLAN_VERSION: Final = 1  # raised whenever the same spec would give another plan
 
+EPOCH: Final = 2**40  # scene number = epoch x EPOCH + index
 DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB
 AS_RECORDED: Final = 2**31 - 1  # background level of scenes whose backgrounds keep their recorded level
 NO_BACKGROUND: Final = -1

@@ -20,8 +20,7 @@ from synthscape_kernels import place
 from synthscape_kernels.place import Job, Tables
 from synthscape_kernels.ratios import GRID, as_ratio
 
-EPOCH: Final = 2**40  # scene number = epoch x 2**40 + index
-__all__ = ["EPOCH", "ClassEntry", "Planner"]
+__all__ = ["ClassEntry", "Planner"]
 
 _EVENTS_PER_CALL: Final = 65536
 _SCENES_PER_CALL: Final = 1024

@@ -205,7 +205,7 @@ class Output:
 
     dir: str = key_field(Text("folder of the dataset", "out", "a folder"))
     format: str = key_field(Word("audio files in a folder, tables beside them", "folder", ("folder",)))
-    audio: str = key_field(Word("audio files, 16 bit", "flac", ("flac",)))
+    audio: str = key_field(Word("audio files, 16 bit", "flac", ("flac", "wav")))
     items_per_shard: int = key_field(Whole("items rendered and receipted together", 512, 1, 1_000_000))
     stems: bool = key_field(Flag("write each event and the background as float audio too", False))
     raven: bool = key_field(Flag("write a Raven selection table beside each audio file", False))

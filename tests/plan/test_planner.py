@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
-from synthscape.plan.plan import DROP_REASONS, ScenePlan
-from synthscape.plan.planner import EPOCH, Planner
+from synthscape.plan.plan import DROP_REASONS, EPOCH, ScenePlan
+from synthscape.plan.planner import Planner
 from synthscape.spec import Spec
 
 SpecOf = Callable[..., Spec]
@@ -168,13 +168,13 @@ def test_edges_are_as_full_as_the_rule_lets_them(spec_of: SpecOf, bank: ClipStor
     """With truncate, calls cover the first and last 100 ms as often as the middle, but for those with too little left.
 
     A call of length L may lose L - max(L/4, min(50 ms, L/2)) at an edge, so at a time t from it the part of all
-    possible onsets that is kept is min(1, (that + t) / L). n = 24 000 calls, agreement within 3 %.
+    possible onsets that is kept is min(1, (that + t) / L). n = 120 000 calls, agreement within 3 %.
     """
     spec = spec_of(
         "events.rate=null", "events.count=8", "empty_share=0", "duration=4", "events.edges=truncate",
         "events.overlap={same_class: allow, max_polyphony: null}", "classes.per_scene=4",
     )  # fmt: skip
-    plan = planner(spec, bank, backgrounds).plan(range(3000))
+    plan = planner(spec, bank, backgrounds).plan(range(15_000))
     step = 160
     cover = np.zeros(4 * 16000 // step + 1)
     np.add.at(cover, np.maximum(0, -(-(plan.onset - step // 2) // step)), 1)  # sampled at the middle of each step
@@ -224,7 +224,9 @@ def test_empty_share_is_exact(spec_of: SpecOf, bank: ClipStore, backgrounds: Cli
     n = 6400
     plan = planner(spec_of(f"empty_share={share}"), bank, backgrounds).plan(range(n))
 
-    assert abs((plan.n_asked == 0).sum() - n * float(share)) < 1
+    empty = np.cumsum(plan.n_asked == 0)
+    assert abs(empty[-1] - n * float(share)) < 1
+    assert np.abs(empty - np.arange(1, n + 1) * float(share)).max() < 2.5  # and so for any shorter dataset
 
 
 def test_empty_scenes_are_no_pattern(spec_of: SpecOf, bank: ClipStore, backgrounds: ClipStore) -> None:
