@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from synthscape_kernels import draws
 from synthscape_kernels.draws import PER_CLASS, PER_EVENT, Program
 from synthscape_kernels.jit import compiled
-from synthscape_kernels.philox import below, uniform, word
+from synthscape_kernels.philox import below, uniform
 from synthscape_kernels.ratios import GRID_P, GRID_Q
 from synthscape_kernels.rounding import round_to_samples
 
@@ -39,7 +39,6 @@ REFERENCE_SCENE, REFERENCE_LOCAL, REFERENCE_BAND = range(3)
 ATTEMPTS: Final = 16
 FIRST_CLIP_REDRAW: Final = 8
 COUNT_ATTEMPTS: Final = 64
-EMPTY_BLOCK: Final = 8
 
 (
     BACKGROUND_RECORDING,
@@ -317,26 +316,26 @@ def _feasible(t: Any, clip: Any, ratio: Any) -> Any:
 
 
 @compiled
-def is_empty(seed: Any, scene: Any, numerator: Any, denominator: Any) -> Any:
-    """Is this scene one of the share without events?
-
-    Scenes are taken in blocks of 8, in random order within the block: the first n scenes hold the share of n to within
-    two, whole blocks exactly, and nothing but its number decides about a scene.
-    """
-    if numerator == 0:
-        return False
+def _one_of_each_stretch(seed: Any, scene: Any, numerator: Any, denominator: Any) -> Any:
+    """True for one scene, at a random place, of every ``denominator / numerator`` scenes in a row."""
     index = scene % _2_40
-    block = index // EMPTY_BLOCK
-    quota = (block + 1) * EMPTY_BLOCK * numerator // denominator - block * EMPTY_BLOCK * numerator // denominator
-    me = index % EMPTY_BLOCK
-    key = scene - index + block
-    mine = word(seed, EMPTY, key, me)
-    rank = 0
-    for other in range(EMPTY_BLOCK):
-        theirs = word(seed, EMPTY, key, other)
-        if theirs < mine or (theirs == mine and other < me):
-            rank += 1
-    return rank < quota
+    stretch = index * numerator // denominator
+    first = -(-stretch * denominator // numerator)
+    following = -(-(stretch + 1) * denominator // numerator)
+    return index == first + below(seed, EMPTY, scene - index + stretch, ZERO, following - first)
+
+
+@compiled
+def is_empty(seed: Any, scene: Any, numerator: Any, denominator: Any) -> Any:
+    """Is this scene one of the share (a fraction of 0 to 1) without events?
+
+    Any first n scenes hold the share of n to less than one scene, and nothing but its number decides about a scene.
+    """
+    if numerator == 0 or numerator == denominator:
+        return numerator > 0
+    if 2 * numerator <= denominator:
+        return _one_of_each_stretch(seed, scene, numerator, denominator)
+    return not _one_of_each_stretch(seed, scene, denominator - numerator, denominator)
 
 
 @compiled
