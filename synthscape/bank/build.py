@@ -29,6 +29,9 @@ from synthscape.units import seconds_to_samples
 
 CUTS: Final = ("whole", "activity", "annotations")
 HIGH_SHARE: Final = 0.8
+# The floor is the envelope's 10th percentile and the noise its quieter fifth: with less around it, a steady call of
+# over a second can't be told from a steady background.
+PAD_S: Final = 0.2
 EDGE_SLACK_S: Final = 0.01  # rounding in annotations: a box may end this much behind the file
 
 # The closed list of reasons a file, or a clip of it, is not in a store.
@@ -136,7 +139,7 @@ def build_store(
     cut: str = "whole",
     *,
     highpass_hz: float = 20.0,
-    pad_s: float = 0.05,
+    pad_s: float = PAD_S,
     overwrite: bool = False,
     cluster_columns: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,

@@ -27,9 +27,6 @@ DEMO_FILE: Final = "demo.json"
 _STORES: Final = ("pseudovox", "backgrounds")
 _SOURCE: Final = "synthscape demo"
 _LICENCE: Final = "CC0-1.0"
-# Calls are at least 0.45 s apart. The floor is the envelope's 10th percentile and the noise its quieter fifth, so a
-# steady call of 1.4 s needs that much noise around it to be told from a steady background.
-_PAD_S: Final = 0.2
 
 
 def make_demo_bank(folder: str | Path, seed: int = 0) -> tuple[Path, Path]:
@@ -118,7 +115,7 @@ def _build(path: Path, kind: str, seed: int) -> str:
     recordings = voice_recordings(seed) if kind == "pseudovox" else background_recordings(seed)
     cut = "annotations" if kind == "pseudovox" else "whole"
     settings = {"demo_version": DEMO_VERSION, "demo_seed": seed}
-    report = build_store(recordings, path, kind, DEMO_RATE, cut, pad_s=_PAD_S, overwrite=True, settings=settings)
+    report = build_store(recordings, path, kind, DEMO_RATE, cut, overwrite=True, settings=settings)
     return report.fingerprint
 
 

@@ -31,7 +31,7 @@ def build(
     ] = "",
     cut: Annotated[str, typer.Option(help="whole, activity or annotations.")] = "whole",
     label: Annotated[str, typer.Option(help="Column that labels of annotations go to.")] = "species",
-    pad: Annotated[float, typer.Option(help="Seconds kept on each side of an annotated box.")] = 0.05,
+    pad: Annotated[float, typer.Option(help="Seconds kept on each side of an annotated box.")] = 0.2,
     mixture: Annotated[
         Path | None, typer.Option(help="Raw recordings of separated stems, same names (--cut activity).")
     ] = None,

@@ -294,12 +294,12 @@ def test_raven_table(write, tmp_path, rng):
     assert summary["n_clips"] == 3
     assert summary["reasons"] == {"bad_annotation": 1, "outside_file": 1}
     assert "x.Table.1.selections.txt, row 10" in (tmp_path / "bank" / "rejected.csv").read_text()
-    assert list(clips["track_onset_s"]) == [0.45, 1.15, 1.95]
-    assert list(clips["length"]) == [4800] * 3
+    assert list(clips["track_onset_s"]) == [0.3, 1.0, 1.8]
+    assert list(clips["length"]) == [9600] * 3
     assert set(clips["species"]) == {"Parus major"}
     assert set(clips["track_id"]) == {"x.wav | Parus major"}
-    assert np.all(np.abs(clips["active_start"] - 800) < 80)
-    assert np.all(np.abs(clips["active_end"] - 4000) < 80)
+    assert np.all(np.abs(clips["active_start"] - 3200) < 80)
+    assert np.all(np.abs(clips["active_end"] - 6400) < 80)
 
 
 def test_tables_of_others(tmp_path, write):
@@ -329,10 +329,10 @@ def test_tables_of_others(tmp_path, write):
 
 
 def test_margins_do_not_hold_the_next_call(tmp_path, rng):
-    """Around a box at most 50 ms are kept, and never a part of another box."""
+    """Around a box at most the padding is kept, and never a part of another box."""
     samples = _with_calls(rng, [0.5, 0.72, 1.5])
     boxes = [Box(0.5, 0.7), Box(0.72, 0.92), Box(1.5, 1.7), Box(0.0, 0.01), Box(2.99, 3.005)]
-    build_store([Recording("r", samples, {}, boxes)], tmp_path / "bank", cut="annotations")
+    build_store([Recording("r", samples, {}, boxes)], tmp_path / "bank", cut="annotations", pad_s=0.05)
     clips = ClipStore.open(tmp_path / "bank").clips
     extents = [
         (start, round(start + n / RATE, 6)) for start, n in zip(clips["track_onset_s"], clips["length"], strict=True)
