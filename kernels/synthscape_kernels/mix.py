@@ -24,8 +24,9 @@ def energy(x: Any, start: Any, end: Any) -> Any:
     lanes = np.zeros(LANES, np.float64)
     whole = start + (end - start) // LANES * LANES
     for i in range(start, whole, LANES):
+        part = x[i : i + LANES]
         for lane in range(LANES):
-            value = np.float64(x[i + lane])
+            value = np.float64(part[lane])
             lanes[lane] += value * value
     for i in range(whole, end):
         value = np.float64(x[i])
@@ -86,14 +87,15 @@ def play(
                 lanes[j] = np.float32(0.0)
             lead = centre - half + 1 - first
             row, column = lead % q, lead // q + begin
-            for k in range(2 * half):
-                h = taps[tap + k]
+            # Two taps a pass halve the traffic of the lanes; slices have no negative indices to watch for.
+            for k in range(tap, tap + 2 * half, 2):
+                x0 = dealt[row, column : column + width]
+                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
+                x1 = dealt[row, column : column + width]
+                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
+                h0, h1 = taps[k], taps[k + 1]
                 for j in range(width):
-                    lanes[j] += h * dealt[row, column + j]
-                row += 1
-                if row == q:
-                    row = 0
-                    column += 1
+                    lanes[j] = (lanes[j] + h0 * x0[j]) + h1 * x1[j]
             to = at + n - n0 + begin * p
             for j in range(width):
                 out[to + j * p] = lanes[j]
@@ -166,8 +168,10 @@ def add_events(clip_onset: Any, piece: Any, gain: Any, events: Any, out: Any) ->
     for i in range(len(gain)):
         to = max(clip_onset[i], 0)
         g = np.float32(gain[i])
-        for k in range(piece[i + 1] - piece[i]):
-            out[to + k] += g * events[piece[i] + k]
+        event = events[piece[i] : piece[i + 1]]
+        behind = out[to : to + len(event)]
+        for k in range(len(event)):
+            behind[k] += g * event[k]
 
 
 @compiled
@@ -181,7 +185,13 @@ def scale(x: Any, factor: Any) -> None:
 @compiled
 def peak(x: Any) -> Any:
     """Largest magnitude of a float32 array, as float64."""
+    lanes = np.zeros(LANES, np.float32)
+    for i in range(0, len(x), LANES):
+        part = x[i : i + LANES]
+        for lane in range(len(part)):
+            size = abs(part[lane])
+            lanes[lane] = size if size > lanes[lane] else lanes[lane]
     most = np.float32(0.0)
-    for i in range(len(x)):
-        most = max(most, abs(x[i]))
+    for lane in range(LANES):
+        most = max(most, lanes[lane])
     return np.float64(most)
