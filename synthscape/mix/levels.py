@@ -14,7 +14,7 @@ from synthscape_kernels.place import reference_band
 PEAK_LIMIT_DB: Final = -1.0
 GAIN_STEPS: Final = 256  # scene gains are whole steps of 1/256 dB, rounded down, so the limit always holds
 
-__all__ = ["band_bins", "band_energy", "power_db", "reference_band", "scene_gain_db"]
+__all__ = ["band_bins", "band_energies", "power_db", "reference_band", "scene_gain_db"]
 
 
 def power_db(power: float) -> float:
@@ -34,23 +34,31 @@ def band_bins(n: int, sample_rate: int, low_hz: float, high_hz: float) -> tuple[
     return first, max(first, min(math.floor(high_hz * n / sample_rate + 0.5), top))
 
 
-def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float) -> float:
-    """Energy (sum of squares) of ``x`` in a band: its DFT, no window, no padding, one-sided.
+def band_energies(
+    x: NDArray[np.float32], y: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float
+) -> tuple[float, float]:
+    """Energy (sum of squares) of two signals of one length in a band: their DFT, no window, no padding, one-sided.
 
     Args:
-        x: float32 [samples].
+        x, y: float32 [samples].
 
     Over all bins this is the sum of squares of the samples (Parseval).
+
+    Both come from one complex transform Z of x + iy: X[k] = (Z[k] + conj Z[-k]) / 2, Y[k] = (Z[k] - conj Z[-k]) / 2i.
+    Lengths are whatever calls last, often primes, for which a transform of reals costs as much as a complex one.
     """
     n = len(x)
+    both = np.empty(n, np.complex128)
+    both.real, both.imag = x, y
+    z = scipy.fft.fft(both, overwrite_x=True)
     first, last = band_bins(n, sample_rate, low_hz, high_hz)
-    spectrum = scipy.fft.rfft(x.astype(np.float64))[first : last + 1]
-    energy = 2.0 * (spectrum.real**2 + spectrum.imag**2)
-    if first == 0:
-        energy[0] *= 0.5
-    if n % 2 == 0 and last == n // 2:
-        energy[-1] *= 0.5
-    return float(energy.sum()) / n
+    k = np.arange(first, last + 1)
+    ahead, behind = z[k], np.conj(z[-k])
+    weight = np.where((k == 0) | (2 * k == n), 0.25, 0.5)  # bins 0 and n / 2 have no mirror image
+    energy_x, energy_y = (
+        float((weight * (part.real**2 + part.imag**2)).sum()) / n for part in (ahead + behind, ahead - behind)
+    )
+    return energy_x, energy_y
 
 
 def scene_gain_db(peak: float) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import band_energy, power_db, reference_band, scene_gain_db
+from synthscape.mix.levels import band_energies, power_db, reference_band, scene_gain_db
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
@@ -235,8 +235,10 @@ class Mixer:
             if not math.isnan(low_hz):
                 p, q = int(plan.ratio_p[plan.ratio[e]]), int(plan.ratio_q[plan.ratio[e]])
                 band = reference_band(low_hz, high_hz, p, q, nyquist_hz)
-                event_band[j] = band_energy(pieces[begin : begin + offset - onset], plan.sample_rate, *band)
-                background_band[j] = band_energy(background[onset:offset], plan.sample_rate, *band)
+                call = pieces[begin : begin + offset - onset]
+                event_band[j], background_band[j] = band_energies(
+                    call, background[onset:offset], plan.sample_rate, *band
+                )
             if event[j] == 0:
                 raise MixError(
                     f"scene {int(plan.scene[i])}: nothing is heard of clip {clip} of {self._bank.path} "
