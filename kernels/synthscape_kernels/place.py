@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synthscape_kernels import draws
+from synthscape_kernels import draws, strict_math
 from synthscape_kernels.draws import PER_CLASS, PER_EVENT, Program
 from synthscape_kernels.jit import compiled
 from synthscape_kernels.philox import below, uniform
@@ -60,9 +60,11 @@ FREE: Final = np.int64(-1)  # no gap process: the onset is free
 ZERO: Final = np.int64(0)
 
 SILENT_POWER: Final = 10.0**-8.7  # -90 dBFS, and 3 dB that the 50 ms tables may be off by
+ROUNDING_POWER: Final = 2.0 * 2.0**-30 / 12.0  # of 16-bit samples, over all frequencies; with the same margin
 THIRD_OCTAVE: Final = 2.0 ** (1.0 / 3.0)
 AS_RECORDED: Final = 2**31 - 1
 _2_40: Final = 2**40
+_LN_10: Final = 2.302585092994046
 
 
 #: What the spec says, as numbers; ``*_node`` are nodes of the distribution program.
@@ -119,7 +121,7 @@ CLIP_ROW: Final = np.dtype(
     ]
 )
 BACKDROP_ROW: Final = np.dtype(
-    [("length", np.int64), ("recording", np.int32), ("source", np.int32), ("site", np.int32)]
+    [("length", np.int64), ("peak", np.float64), ("recording", np.int32), ("source", np.int32), ("site", np.int32)]
 )
 MEMBER: Final = np.dtype([("clip", np.int64), ("delta", np.int64)])  # delta: samples after the group's first clip
 RATIO: Final = np.dtype([("p", np.int64), ("q", np.int64)])
@@ -136,6 +138,7 @@ SCENE_ROW: Final = np.dtype(
         ("n_ratios_refused", np.int32),
         ("background_mix_db", np.int32),
         ("level_dbfs", np.int32),
+        ("background_scale", np.float64),  # power as delivered / power as stored; not part of the plan
     ]
 )
 BACKGROUND_ROW: Final = np.dtype(
@@ -431,9 +434,15 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
                 break
     if mixed:
         job.scene[s].background_mix_db = _quantised_db(_value(job, s, rules.mix_db_node, BACKGROUNDS, MIX_DB, NO_CLASS))
-    job.scene[s].level_dbfs = AS_RECORDED
-    if rules.level_node >= 0:
-        job.scene[s].level_dbfs = _quantised_db(_value(job, s, rules.level_node, BACKGROUNDS, LEVEL, NO_CLASS))
+    if rules.level_node < 0:
+        peak = t.backdrop[job.background[s, 0].background].peak
+        job.scene[s].level_dbfs = AS_RECORDED
+        job.scene[s].background_scale = peak * peak
+    else:
+        level = _quantised_db(_value(job, s, rules.level_node, BACKGROUNDS, LEVEL, NO_CLASS))
+        stored = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
+        job.scene[s].level_dbfs = level
+        job.scene[s].background_scale = strict_math.exp(level / 2560.0 * _LN_10) / max(stored, SILENT_POWER)
 
 
 @compiled
@@ -473,8 +482,11 @@ def _silent(
     low, high = 0.0, nyquist
     if rules.reference == REFERENCE_BAND:
         low, high = reference_band(x.low_hz, x.high_hz, p, q, nyquist)
-    if rules.reference != REFERENCE_SCENE and _backdrop_power(job, s, onset, offset, low, high) < SILENT_POWER:
-        return SILENT_BACKGROUND
+    if rules.reference != REFERENCE_SCENE:
+        power = _backdrop_power(job, s, onset, offset, low, high)
+        rounding = ROUNDING_POWER * (high - low) / nyquist
+        if power < SILENT_POWER or power * job.scene[s].background_scale < rounding:
+            return SILENT_BACKGROUND
     start = (onset - clip_onset) * q // p
     end = min(-(-(offset - clip_onset) * q // p), x.length)
     if backwards:

@@ -84,6 +84,7 @@ class Annotations:
         by_stem: files whose table names them by another extension.
         without_file: names in tables that are no file of their folder.
         tables: the tables that were read, relative paths.
+        unread: other text files that might have been meant as tables, with why they were not read as such.
     """
 
     boxes: dict[str, list[Box]] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class Annotations:
     by_stem: set[str] = field(default_factory=set)
     without_file: set[str] = field(default_factory=set)
     tables: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
 
 
 def read_annotations(source: Path, files: Iterable[str], label_column: str = "species") -> Annotations:
@@ -131,25 +133,30 @@ def _read_table(
     relative = table.relative_to(source).as_posix()
     try:
         text = table.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        if owner is None:
-            return
-        raise SpecError(f"{relative} is named after a recording, but is not UTF-8 text") from None
-    if owner is not None and _is_audacity(text):
+        is_audacity = owner is not None and _is_audacity(text)
+        rows = [] if is_audacity else _rows(text)
+    except (UnicodeDecodeError, csv.Error) as error:
+        is_text = isinstance(error, csv.Error)
+        why = f"not a table ({error}: is a quote not closed?)" if is_text else "not UTF-8 text"
+        if owner is not None and not (is_text and table.suffix.lower() == ".txt"):  # that may be notes
+            raise SpecError(f"{relative} is named after a recording, but is {why}; correct it, or rename it") from None
+        found.unread[relative] = why
+        return
+    if owner is not None and is_audacity:
         found.tables.append(relative)
         _read_audacity(text, relative, by_name[owner], found, label_column)
         return
-    delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
-    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
-    header = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in rows[0]] if rows else []
+    names = rows[0] if rows else []
+    header = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
     onset, offset = _column(header, _ONSET), _column(header, _OFFSET)
     file_column = _column(header, _FILE)
     if onset is None or offset is None or (owner is None and file_column is None):
         # any text may lie beside recordings; one that is plainly meant as their table must be understood
+        lacking = "columns of begin and end times" if onset is None or offset is None else "column that names files"
+        why = f"no {lacking}, apart by commas or tabs; its first line is {', '.join(names)[:80]!r}"
         if owner is not None and ".selections." in table.name:
-            raise SpecError(
-                f"{relative}: no columns of begin and end times; columns are {', '.join(rows[0] if rows else [])}"
-            )
+            raise SpecError(f"{relative}: {why}; export it again, or rename it")
+        found.unread[relative] = why
         return
     found.tables.append(relative)
     view = _column(header, ("view",))
@@ -159,14 +166,14 @@ def _read_table(
     for number, cells in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in cells):
             continue
-        if view is not None and skipped_view and cells[view].startswith(skipped_view):
+        if view is not None and skipped_view and len(cells) > view and cells[view].startswith(skipped_view):
             continue
         name = by_name[owner] if owner is not None else None
         if owner is None and file_column is not None:
-            said = cells[file_column].replace("\\", "/").rpartition("/")[2]
+            said = cells[file_column].replace("\\", "/").rpartition("/")[2] if len(cells) > file_column else ""
             match = said if said in by_name else next(iter(by_stem.get(Path(said).stem, ())), None)
             if match is None:
-                found.without_file.add(said)
+                found.without_file.add(said or f"({relative}, row {number}: empty)")
                 continue
             name = by_name[match]
             if match != said:
@@ -174,20 +181,41 @@ def _read_table(
         assert name is not None
         where = f"{relative}, row {number}"
         try:
-            box = _box(rows[0], header, cells, onset, offset, where, label_column)
-        except (ValueError, IndexError, SpecError) as error:
+            box = _box(names, header, cells, onset, offset, where, label_column)
+        except (ValueError, SpecError) as error:
             found.bad.setdefault(name, []).append(BadRow(where, f"can't be understood: {error}"))
             continue
         found.boxes.setdefault(name, []).append(box)
+
+
+def _rows(text: str) -> list[list[str]]:
+    """Rows of cells apart by tabs or commas, as the first line has them.
+
+    Quotes may hold commas and line breaks. A quote that is never closed would swallow the rows after it: in a table
+    with tabs, where Raven writes quotes as they are, they then mean nothing; in one with commas it is an error.
+    """
+    if "\t" not in text.split("\n", 1)[0]:
+        return list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True))
+    except csv.Error:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def _box(
     names: list[str], header: list[str], cells: list[str], onset: int, offset: int, where: str, label_column: str
 ) -> Box:
     def number(column: int | None, scale: float = 1.0) -> float | None:
-        if column is None or column >= len(cells) or not cells[column].strip() or cells[column].strip() == "NA":
+        cell = cells[column].strip() if column is not None and column < len(cells) else ""
+        if cell in ("", "NA"):
             return None
-        return float(cells[column]) * scale
+        try:
+            return float(cell) * scale
+        except ValueError:
+            raise ValueError(f"expected a number with a decimal point, got {cell[:40]!r}") from None
+
+    if any(cell.strip() for cell in cells[len(header) :]):
+        raise ValueError(f"{len(cells)} cells, the header has {len(header)}; quote a cell with a comma in it")
 
     start, end = number(onset), number(offset)
     if start is None or end is None:
@@ -203,7 +231,7 @@ def _box(
     for wanted, candidates in ((label_column, _LABEL), ("call_type", _CALL_TYPE)):
         column = _column(header, candidates)
         if column is not None and column < len(cells) and cells[column].strip():
-            columns.setdefault(wanted, cells[column].strip())
+            columns.setdefault(wanted, typed(wanted, cells[column].strip(), where))
     return Box(start, end, low, high, columns, where)
 
 
@@ -222,11 +250,12 @@ def _read_audacity(text: str, relative: str, name: str, found: Annotations, labe
         below = lines[number] if number < len(lines) and lines[number].startswith("\\") else ""
         try:
             low, high = (float(cell) for cell in below.split("\t")[1:3]) if below else (None, None)
-            columns = {label_column: cells[2].strip()} if len(cells) > 2 and cells[2].strip() else {}
+            label = cells[2].strip() if len(cells) > 2 else ""
+            columns = {label_column: typed(label_column, label, where)} if label else {}
             # Audacity writes -1 where a label has no bounds in frequency
             low, high = (None if edge is not None and edge < 0 else edge for edge in (low, high))
             box = Box(float(cells[0]), float(cells[1]), low, high, columns, where)
-        except ValueError as error:
+        except (ValueError, SpecError) as error:
             found.bad.setdefault(name, []).append(BadRow(where, f"can't be understood: {error}"))
             continue
         found.boxes.setdefault(name, []).append(box)

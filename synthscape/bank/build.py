@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from synthscape.bank.activity import Window, cut_window, find_windows
 from synthscape.bank.conditioning import HIGHPASS_ORDER, condition
-from synthscape.bank.decode import HighShare
+from synthscape.bank.decode import HighShare, check_peak
 from synthscape.bank.features import SILENT_DBFS, background_features, call_features, loudest_block_dbfs
 from synthscape.bank.schema import FULL_SCALE, REJECTED_FILE
 from synthscape.bank.writer import StoreWriter, to_pcm
@@ -32,6 +32,7 @@ HIGH_SHARE: Final = 0.8
 # The floor is the envelope's 10th percentile and the noise its quieter fifth: with less around it, a steady call of
 # over a second can't be told from a steady background.
 PAD_S: Final = 0.2
+LONGEST_PAD_S: Final = 3600
 EDGE_SLACK_S: Final = 0.01  # rounding in annotations: a box may end this much behind the file
 
 # The closed list of reasons a file, or a clip of it, is not in a store.
@@ -39,9 +40,10 @@ REASONS: Final = {
     "unreadable": "not a format libsndfile reads, or damaged",
     "truncated": "the header claims more samples than the file has",
     "empty": "no samples",
-    "not_finite": "NaN or infinite samples",
+    "not_finite": "NaN or infinite samples, or values of 1e15 and more",
     "silent": "nothing above -90 dBFS (RMS of the loudest 50 ms) once DC is removed",
     "too_short": "less than one sample at the store's rate",
+    "too_long": "more than fits in memory",
     "cancellation": "channels cancel in their mean",
     "band_above_rate": "80 % of the energy above the noise lies over the store's Nyquist",
     "no_activity": "no stretch of it is loud enough to be cut",
@@ -50,7 +52,7 @@ REASONS: Final = {
     "no_annotations": "no annotation names this file",
     "bad_annotation": "a row of the annotations can't be understood",
     "outside_file": "an annotation lies outside the file",
-    "not_accessible": "the file can't be opened",
+    "not_accessible": "the file can't be opened, or is a pipe, a device or a folder that can't be listed",
 }
 
 
@@ -182,8 +184,8 @@ def build_store(
         raise SpecError(f"cut must be one of {', '.join(CUTS)}, got {cut!r}")
     if not 0 <= highpass_hz < rate / 2:
         raise SpecError(f"the high-pass must lie between 0 and {rate / 2} Hz (Nyquist), got {highpass_hz}")
-    if not pad_s >= 0:
-        raise SpecError(f"the padding around a box must be 0 s or more, got {pad_s}")
+    if not 0 <= pad_s <= LONGEST_PAD_S:
+        raise SpecError(f"the padding around a box must be 0 to {LONGEST_PAD_S} s, got {pad_s}")
     conditioning = {
         **({"dc_removed": False} if kind == "impulses" else {"dc_removed": True, "highpass_hz": highpass_hz}),
         **({} if kind == "impulses" else {"highpass_order": HIGHPASS_ORDER, "zero_phase": True}),
@@ -199,8 +201,7 @@ def build_store(
         out, kind, rate, conditioning=conditioning, cluster_columns=cluster_columns, overwrite=overwrite
     )
     n_samples = 0
-    with writer:
-        listing = _RejectedList(writer.aside / REJECTED_FILE)
+    with writer, _RejectedList(writer.aside / REJECTED_FILE) as listing:
         for recording in recordings:
             report.n_recordings += 1
             used = False
@@ -261,8 +262,10 @@ def _clips(
     if samples.ndim != 1 or not samples.size:
         yield Rejection(name, "empty", "no samples")
         return
-    if not np.isfinite(samples).all():
-        yield Rejection(name, "not_finite", "samples that are not finite (NaN or infinite)")
+    try:
+        check_peak(float(np.max(np.abs(samples))))
+    except AudioError as error:
+        yield Rejection(name, error.reason, str(error))
         return
     columns: dict[str, Any] = {**recording.columns, "recording_id": recording.recording_id}
     if kind != "impulses":
@@ -412,3 +415,9 @@ class _RejectedList:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+    def __enter__(self) -> _RejectedList:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

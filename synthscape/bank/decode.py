@@ -11,6 +11,7 @@ import dataclasses
 import math
 import os
 import re
+import stat
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ import soxr
 from numpy.typing import NDArray
 
 from synthscape.errors import AudioError
+from synthscape.memory import short_of_memory
 from synthscape.units import seconds_to_samples
 
 Channel = Literal["first", "mean", "loudest"]
@@ -35,6 +37,8 @@ _MP3_SLACK_FRAMES: Final = 2 * 1152  # decoder delay and padding, which some hea
 # What programs that stream WAV write for "length not known yet", and 0 where they never came back to fill it in.
 _UNKNOWN_LENGTHS: Final = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0x80000000, 0xFFFFFFFF - 36})
 _CANCELLED_DB: Final = 6.0
+LARGEST_SAMPLE: Final = 1e15  # float32 squares and their sums stay far from overflow
+BYTES_PER_SAMPLE: Final = 80  # of memory that building takes, measured
 
 
 @dataclass(frozen=True)
@@ -118,11 +122,15 @@ def decode(path: Path, rate: int, channel: Channel = "loudest") -> Decoded:
 
     Raises:
         AudioError: ``empty``, ``unreadable``, ``truncated`` (the header claims more frames than there are),
-            ``not_finite``, ``too_short`` (less than half a sample at this rate) or ``cancellation`` (channels cancel in
-            the mean).
+            ``not_finite``, ``too_short`` (less than half a sample at this rate), ``too_long`` (more than fits in
+            memory), ``cancellation`` (channels cancel in the mean) or ``not_accessible`` (a pipe or device).
         OSError: the file can't be opened.
     """
-    if path.stat().st_size == 0:
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode):  # reading a pipe would wait forever
+        what = "a folder that can't be listed" if stat.S_ISDIR(state.st_mode) else "a pipe or device, not a file"
+        raise AudioError(f"it is {what}", "not_accessible")
+    if state.st_size == 0:
         raise AudioError("the file has 0 bytes", "empty")
     with path.open("rb"):  # a file we may not read is an OSError that says so, not a wrong format
         pass
@@ -150,12 +158,10 @@ def decode(path: Path, rate: int, channel: Channel = "loudest") -> Decoded:
                 mono = block[:, choice] if choice is not None else block.mean(axis=1, dtype=np.float64)
                 mono = np.ascontiguousarray(mono, dtype=np.float32)
                 block_peak = float(np.max(np.abs(mono)))
-                if not np.isfinite(block_peak):
-                    raise AudioError(
-                        f"samples that are not finite (NaN or infinite) near frame {n_frames}", "not_finite"
-                    )
+                check_peak(block_peak, f" near frame {n_frames}")
                 n_frames += len(mono)
                 peak = max(peak, block_peak)
+                _check_fits(n_frames, source_rate, rate)
                 profile.add(mono)
                 resampler.add(mono)
     _check_frames(n_frames, claimed_frames, claimed)
@@ -252,6 +258,28 @@ def _choose(scan: _Scan, channel: Channel) -> int | None:
             "cancellation",
         )
     return None
+
+
+def check_peak(peak: float, where: str = "") -> None:
+    """Refuse samples that no level can be measured of.
+
+    Raises:
+        AudioError: ``not_finite``: NaN, infinite, or so large that their power is.
+    """
+    if not np.isfinite(peak):
+        raise AudioError(f"samples that are not finite (NaN or infinite){where}", "not_finite")
+    if peak > LARGEST_SAMPLE:
+        raise AudioError(f"samples of {peak:.2g}{where}: that is no sound, but some other data", "not_finite")
+
+
+def _check_fits(n_frames: int, source_rate: int, rate: int) -> None:
+    # the length in the header is not believed, so this is asked while reading
+    short = short_of_memory(n_frames / source_rate * rate * BYTES_PER_SAMPLE)
+    if short:
+        raise AudioError(
+            f"too long to be read in one piece: for its first {n_frames / source_rate:.0f} s alone {short}; split it",
+            "too_long",
+        )
 
 
 def _check_frames(n_frames: int, claimed_frames: int, claim: _Claim) -> None:

@@ -146,7 +146,8 @@ def active_part(samples: NDArray[np.float32], sample_rate: int, band: Band) -> A
 
     The clip is filtered to its band (Butterworth of order 4, zero phase, at least a third octave and 800 Hz wide). Its
     RMS in a centred window of 5 ms must be above clamp(floor + 6 dB, peak - 30 dB, peak - 6 dB). Runs of 10 ms or less
-    don't count, unless there are no longer ones.
+    don't count, unless there are no longer ones, or they are a train: three or more that, without the strongest of
+    them, hold more energy than the longer runs. So one loud click isn't a call, and pulses are.
 
     The floor is the level of the noise whose envelope has this 10th percentile. In 5 ms of a band of B Hz, noise has
     about 2 x 0.005 x B independent values, so its envelope scatters (chi-square), and its 10th percentile is 3 to 5 dB
@@ -169,7 +170,11 @@ def active_part(samples: NDArray[np.float32], sample_rate: int, band: Band) -> A
     loud = [np.count_nonzero(envelope[a:b] > envelope[a:b].max() / 4) for a, b in zip(starts, ends, strict=True)]
     long = np.array(loud) > MIN_RUN_S * sample_rate
     if long.any():
-        starts, ends = starts[long], ends[long]
+        energy = np.array([float(np.sum(envelope[a:b] ** 2)) for a, b in zip(starts, ends, strict=True)])
+        short = np.sort(energy[~long])
+        is_train = len(short) >= 3 and short[:-1].sum() > energy[long].sum()
+        if not is_train:
+            starts, ends = starts[long], ends[long]
     start, end = int(starts[0]), int(ends[-1])
     return Active(start, end, float(np.mean(above[start:end])))
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from synthscape.bank.bands import band_edges_hz, block_samples
 from synthscape.bank.licences import normalise_licence
-from synthscape.bank.schema import ALIGN_SAMPLES, CLIPS_FILE, PCM_PEAK
+from synthscape.bank.schema import ALIGN_SAMPLES, CLIPS_FILE, PCM_PEAK, RANGES
 from synthscape.bank.store import ClipStore, Fingerprint, clip_hash, iter_rows
+from synthscape.errors import StoreError
 
 COUNTED: Final = ("species", "call_type", "individual", "cluster", "licence", "medium", "source", "split", "excluded")
 
@@ -61,7 +62,7 @@ def check(store: ClipStore, progress: Callable[[int], None] = lambda done: None)
         progress: called with the number of clips done.
     """
     wrong: list[str] = []
-    starts, lengths = store.starts, store.lengths
+    starts, lengths = store.raw_extents()
     n_samples = sum(entry["n_samples"] for entry in store.info["audio"])
     inside = (starts >= 0) & (lengths >= 1) & (starts + lengths <= n_samples)
     for row in np.flatnonzero(~inside).tolist():
@@ -79,6 +80,12 @@ def check(store: ClipStore, progress: Callable[[int], None] = lambda done: None)
     for row in np.flatnonzero(split).tolist():
         wrong.append(f"clip {row}: lies in two audio files")
     wrong.extend(_check_active(store))
+    for name in RANGES:
+        if store.has(name):
+            try:
+                store.numbers(name)
+            except StoreError as error:
+                wrong.append(str(error))
     if store.block_samples != block_samples(store.sample_rate) or not np.array_equal(
         store.band_edges_hz, band_edges_hz(store.sample_rate)
     ):
@@ -90,13 +97,16 @@ def check(store: ClipStore, progress: Callable[[int], None] = lambda done: None)
     seen: dict[str, int] = {}
     usable = inside & ~split
     for row, said in enumerate(iter_rows(store.path / CLIPS_FILE)):
-        fingerprint.add(said)
+        try:
+            fingerprint.add(said)
+        except ValueError:
+            wrong.append(f"clip {row}: holds a number that is not finite")
         clip_id = said["clip_id"]
         if clip_id in seen:
             wrong.append(f"clips {seen[clip_id]} and {row} have the same clip_id {clip_id}")
         seen.setdefault(clip_id, row)
         if usable[row]:
-            pcm = store.pcm(row)
+            pcm = store.samples(int(starts[row]), int(lengths[row]))
             if clip_hash(pcm) != clip_id:
                 wrong.append(f"clip {row}: its audio is not the audio of clip_id {clip_id}")
             if int(np.max(np.abs(pcm.astype(np.int32)))) != PCM_PEAK:
@@ -111,10 +121,11 @@ def _check_active(store: ClipStore) -> list[str]:
     names = [name for name in ("active_start", "active_end", "energy_q25", "energy_q75") if store.has(name)]
     if not names:
         return []
-    start, end = store.active
-    inside = (start >= 0) & (start < end) & (end <= store.lengths)
+    start, end = store.raw_active()
+    _, lengths = store.raw_extents()
+    inside = (start >= 0) & (start < end) & (end <= lengths)
     wrong = [
-        f"clip {row}: active part [{start[row]}, {end[row]}) is not inside its {store.lengths[row]} samples"
+        f"clip {row}: active part [{start[row]}, {end[row]}) is not inside its {lengths[row]} samples"
         for row in np.flatnonzero(~inside).tolist()
     ]
     for name in ("energy_q25", "energy_q75"):

@@ -38,34 +38,52 @@ class Metadata:
     cluster_columns: tuple[str, ...] = ()
 
 
-def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Rows of a CSV (or TSV, by its extension) as text: no type is guessed, so a species code "NA" stays one.
+
+    Columns without a name and cells beyond the header may be there if they are empty, as spreadsheets leave them.
+
+    Returns:
+        The names of columns, and rows: the line each ends on, and its cells by column.
 
     Raises:
         SpecError: the table can't be read, has no header, or a row has more cells than the header.
     """
+    is_tsv = path.suffix.lower() in (".tsv", ".tab")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() in (".tsv", ".tab") else ",", strict=True)
+            reader = csv.reader(file, delimiter="\t" if is_tsv else ",", strict=True)
             header = [name.strip() for name in next(reader, [])]
-            if not any(header):
-                raise SpecError(f"{path} has no header: its first line should name the columns")
-            twice = {name for name in header if name and header.count(name) > 1}
-            if twice:
-                raise SpecError(f"{path} has the column {sorted(twice)[0]!r} twice")
+            _check_header(path, header, is_tsv)
             rows = []
             for cells in reader:
                 if not any(cell.strip() for cell in cells):
                     continue
-                if len(cells) > len(header):
-                    raise SpecError(
-                        f"{path}, line {reader.line_num}: {len(cells)} cells, the header has {len(header)} (is a cell "
-                        "with a comma in it not quoted?)"
-                    )
-                rows.append(dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True)))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not a UTF-8 table of comma-separated values: {error}") from None
-    return header, rows
+                for place, cell in enumerate(cells):
+                    if cell.strip() and (place >= len(header) or not header[place]):
+                        raise SpecError(
+                            f"{path}, line {reader.line_num}: cell {place + 1} ({cell[:40]!r}) is in no named column "
+                            f"of {len(header)}; name the column, empty it, or quote a cell with a comma in it"
+                        )
+                filled = cells + [""] * (len(header) - len(cells))
+                rows.append((reader.line_num, {name: cell for name, cell in zip(header, filled, strict=False) if name}))
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: expected UTF-8 text, got other bytes ({error.reason}); save it as UTF-8") from None
+    except csv.Error as error:
+        raise SpecError(f"{path} is not a table of comma-separated values: {error}; is a quote not closed?") from None
+    return [name for name in header if name], rows
+
+
+def _check_header(path: Path, header: Sequence[str], is_tsv: bool) -> None:
+    if not any(header):
+        raise SpecError(f"{path} has no header: its first line should name the columns")
+    twice = {name for name in header if name and header.count(name) > 1}
+    if twice:
+        raise SpecError(f"{path} has the column {sorted(twice)[0]!r} twice")
+    others = [sign for sign in (";", "\t", ",") if len(header) == 1 and sign in header[0]]
+    if others:
+        expected = "tabs, as its name says" if is_tsv else "commas (tabs in a .tsv)"
+        raise SpecError(f"{path}: expected columns apart by {expected}, got {header[0][:60]!r}; save it again as that")
 
 
 def read_metadata(
@@ -99,14 +117,14 @@ def read_metadata(
     ours = _our_names(table, header, rename or {}, ignore)
     key = next((name for name in header if ours.get(name) == "file"), None)
     if key is None:
-        raise SpecError(f"{table} has no column `file` (or `path`): columns are {', '.join(header)}")
+        raise SpecError(f"{table} has no column `file` (or `path`): it has {', '.join(header)}; say --column file=NAME")
     result = Metadata(cluster_columns=tuple(name for name in ours.values() if is_cluster(name) and name != "cluster"))
     at_hand = {(source / name).resolve(strict=False).as_posix(): name for name in files}
     normal = {unicodedata.normalize("NFC", path): name for path, name in at_hand.items()}
     seen: dict[str, int] = {}
-    for number, row in enumerate(rows, start=2):
+    for line, row in rows:
         said = row[key]
-        places = [(folder / said).resolve(strict=False) for folder in (source, table.parent)] if said else []
+        places = [path for folder in (source, table.parent) if (path := _place(folder, said))]
         name = next((at_hand[path.as_posix()] for path in places if path.as_posix() in at_hand), None)
         if name is None:
             alike = (unicodedata.normalize("NFC", path.as_posix()) for path in places)
@@ -117,18 +135,30 @@ def read_metadata(
             if any(path.is_file() for path in places):
                 result.elsewhere += 1
             else:
-                result.without_file.append(said or f"(row {number}: empty)")
+                result.without_file.append(said or f"(line {line}: empty)")
             continue
         if name in seen:
-            raise SpecError(f"{table}, rows {seen[name]} and {number} are both for {name!r}: one row per file")
-        seen[name] = number
+            raise SpecError(f"{table}, lines {seen[name]} and {line} are both for {name!r}: leave one row per file")
+        seen[name] = line
         result.columns[name] = {
-            ours[column]: typed(ours[column], cell.strip(), f"{table}, row {number}")
+            ours[column]: typed(ours[column], cell.strip(), f"{table}, line {line}")
             for column, cell in row.items()
             if column in ours and column != key and cell.strip()
         }
     result.without_row = [name for name in files if name not in seen]
     return result
+
+
+def _place(folder: Path, name: str) -> Path | None:
+    """Where a name leads; None if it can't be a file's at all (empty, a NUL in it, longer than names may be)."""
+    if not name or "\0" in name:
+        return None
+    try:
+        path = (folder / name).resolve(strict=False)
+        path.is_file()
+    except (OSError, RuntimeError):
+        return None
+    return path
 
 
 def typed(column: str, cell: str, where: str) -> Any:
@@ -144,7 +174,9 @@ def typed(column: str, cell: str, where: str) -> Any:
         try:
             value = float(cell)
         except ValueError:
-            raise SpecError(f"{where}: {column!r} should be a number, got {cell!r}") from None
+            raise SpecError(
+                f"{where}: {column!r} should be a number with a decimal point, got {cell!r}; correct it"
+            ) from None
         if value != value or value in (float("inf"), float("-inf")):
             raise SpecError(f"{where}: {column!r} should be a finite number, got {cell!r}; leave it empty if unknown")
         return value
@@ -158,6 +190,9 @@ def _our_names(table: Path, header: Sequence[str], rename: Mapping[str, str], ig
             raise SpecError(f"--column {ours}={theirs}: a store has no column {ours!r}{nearest(ours, known)}")
         if theirs not in header:
             raise SpecError(f"--column {ours}={theirs}: {table} has no column {theirs!r}{nearest(theirs, header)}")
+    for theirs in rename.values():
+        if list(rename.values()).count(theirs) > 1:
+            raise SpecError(f"--column: {theirs!r} is named for two columns of a store; name it for one")
     for name in ignore:
         if name != "*" and name not in header:
             raise SpecError(f"--ignore-columns: {table} has no column {name!r}{nearest(name, header)}")

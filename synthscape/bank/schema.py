@@ -98,6 +98,19 @@ USE: Final[dict[str, pa.DataType]] = {
 COLUMNS: Final[dict[str, pa.DataType]] = {**IDENTITY, **BIOLOGY, **EXTENT, **ACOUSTICS, **USE}
 REQUIRED: Final = ("clip_id", "start", "length")
 
+# What a number can be, both ends included; what is computed with must lie there, whoever wrote the store.
+RANGES: Final[dict[str, tuple[float, float]]] = {
+    "track_onset_s": (-1e9, 1e9),
+    "energy_q25": (0, 2**53),
+    "energy_q75": (0, 2**53),
+    "peak": (1e-45, 1e300),
+    "low_hz": (0, 1e9),
+    "high_hz": (0, 1e9),
+    "signal_share": (1e-6, 1),
+    "min_ratio_index": (0, 256),
+    "animal_score": (-1e9, 1e9),
+}
+
 # What a metadata table may say. The rest is measured, or set by the writer.
 METADATA_COLUMNS: Final = tuple(
     [name for name in IDENTITY if name != "clip_id"]

@@ -39,7 +39,9 @@ def find_files(source: Path) -> Folder:
     """List a folder and all below it, in an order that is the same everywhere.
 
     Not audio, and listed as ignored: hidden files, files without an extension, and those whose extension says so
-    (.txt, .csv, .json, ...). Hidden folders, stores and links to folders are not entered.
+    (.txt, .csv, .json, ...); and folders that are not entered (their names end in ``/``): hidden ones, stores, and
+    links to folders. What looks like a recording and can't be read, such as a broken link or a folder we may not list,
+    is among the files, and is rejected when it is read.
 
     Raises:
         SpecError: it is not a folder, or has no file to read.
@@ -48,20 +50,31 @@ def find_files(source: Path) -> Folder:
         state = "is a file" if source.exists() else "doesn't exist"
         raise SpecError(f"{source} {state}: name the folder that holds the recordings")
     folder = Folder(source)
-    for parent, folders, names in os.walk(source):
+
+    def not_listed(error: OSError) -> None:
+        if Path(error.filename) == source:
+            raise error
+        folder.files.append(Path(error.filename).relative_to(source).as_posix())
+
+    for parent, folders, names in os.walk(source, onerror=not_listed):
         here = Path(parent)
-        folders[:] = [name for name in folders if not name.startswith(".") and not (here / name / STORE_FILE).is_file()]
+        left_out = {name for name in folders if _is_left_out(here / name)}
+        folder.ignored += [f"{(here / name).relative_to(source).as_posix()}/" for name in left_out]
+        folders[:] = [name for name in folders if name not in left_out]
         for name in names:
             path = here / name
-            relative = path.relative_to(source).as_posix()
             suffix = path.suffix.lower()
-            is_audio = not name.startswith(".") and suffix and suffix not in NOT_AUDIO and path.is_file()
-            (folder.files if is_audio else folder.ignored).append(relative)
+            is_audio = not name.startswith(".") and suffix and suffix not in NOT_AUDIO
+            (folder.files if is_audio else folder.ignored).append(path.relative_to(source).as_posix())
     folder.files.sort()
     folder.ignored.sort()
     if not folder.files:
         raise SpecError(f"{source} has no audio files ({len(folder.ignored)} others)")
     return folder
+
+
+def _is_left_out(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.is_symlink() or (folder / STORE_FILE).is_file()
 
 
 def read_recordings(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +21,16 @@ from synthscape.bank.schema import (
     ALIGN_SAMPLES,
     BANDS_FILE,
     CLIPS_FILE,
+    COLUMNS,
     FORMAT,
     FORMAT_VERSION,
     FULL_SCALE,
     KINDS,
+    METADATA_COLUMNS,
+    RANGES,
     REQUIRED,
     STORE_FILE,
+    is_cluster,
     nearest,
 )
 from synthscape.errors import StoreError
@@ -82,7 +88,7 @@ class ClipStore:
             _check_size(folder / name, size)
         try:
             with pq.ParquetFile(folder / CLIPS_FILE, memory_map=True) as table:
-                n_rows, names = table.metadata.num_rows, table.schema_arrow.names
+                n_rows, schema = table.metadata.num_rows, table.schema_arrow
         except FileNotFoundError:
             raise StoreError(f"{folder / CLIPS_FILE} is missing: copy the store again, or build it again") from None
         except (pa.ArrowInvalid, OSError) as error:
@@ -92,9 +98,19 @@ class ClipStore:
                 f"{folder / CLIPS_FILE} has {n_rows} rows, {STORE_FILE} says {info['n_clips']}: the parts of this "
                 "store don't belong together; copy it again"
             )
-        store = cls(folder, info, names)
-        store.require(REQUIRED, "every store needs it")
-        return store
+        for name in schema.names:
+            expected = COLUMNS.get(name, pa.string() if is_cluster(name) else None)
+            if expected is not None and schema.field(name).type != expected:
+                raise StoreError(
+                    f"{folder / CLIPS_FILE}: column {name!r} should hold {expected}, got {schema.field(name).type}; "
+                    "build the store again"
+                )
+        for name in REQUIRED:
+            if name not in schema.names:
+                raise StoreError(
+                    f"{folder / CLIPS_FILE} has no column {name!r}, which every store needs; build it again"
+                )
+        return cls(folder, info, schema.names)
 
     def __len__(self) -> int:
         return int(self.info["n_clips"])
@@ -119,22 +135,41 @@ class ClipStore:
         for name in names:
             if not self.has(name):
                 state = "is empty" if name in self.column_names else "doesn't exist" + nearest(name, self.column_names)
-                raise StoreError(
-                    f"{self.path}: column {name!r} {state}, but {why}; build the store with a metadata table that "
-                    f"has it (`synthscape bank build --metadata`)"
-                )
+                said = name in METADATA_COLUMNS or is_cluster(name)
+                advice = " with a metadata table that has it (`synthscape bank build --metadata`)" if said else " again"
+                raise StoreError(f"{self.path}: column {name!r} {state}, but {why}; build the store{advice}")
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """These columns of all rows, in this order; nothing else is read.
 
         Raises:
-            StoreError: a column doesn't exist.
+            StoreError: a column doesn't exist, or the table is damaged.
         """
         for name in names:
             if name not in self.column_names:
                 raise StoreError(f"{self.path}: no column {name!r}{nearest(name, self.column_names)}")
-        with pq.ParquetFile(self.path / CLIPS_FILE, memory_map=True) as table:
-            return table.read(columns=list(names)).select(list(names))
+        try:
+            with pq.ParquetFile(self.path / CLIPS_FILE, memory_map=True) as table:
+                return table.read(columns=list(names)).select(list(names))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StoreError(f"{self.path / CLIPS_FILE} is damaged ({error}): copy the store again") from None
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers, float64 [n]; NaN where it is null or doesn't exist.
+
+        Raises:
+            StoreError: a number is not finite or not one its column can have (:data:`synthscape.bank.schema.RANGES`).
+        """
+        if not self.has(name):
+            return np.full(len(self), np.nan)
+        column = self.columns([name])[name]
+        values: NDArray[np.float64] = column.to_numpy().astype(np.float64)
+        low, high = RANGES[name]
+        wrong = np.asarray(column.is_valid()) & ~((values >= low) & (values <= high))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise self._damaged(row, f"{name} {values[row]:g}, expected {low:g} to {high:g}")
+        return values
 
     @cached_property
     def clips(self) -> pd.DataFrame:
@@ -142,36 +177,73 @@ class ClipStore:
         table: pd.DataFrame = self.columns(self.column_names).to_pandas(types_mapper=_NULLABLE_INTEGERS.get)
         return table.astype({"start": np.int64, "length": np.int64})
 
-    @cached_property
+    @property
     def starts(self) -> NDArray[np.int64]:
         """First sample of each clip in the concatenated audio files, int64 [n]."""
-        return self._int64("start")
+        return self._extents[0]
 
-    @cached_property
+    @property
     def lengths(self) -> NDArray[np.int64]:
         """Samples of each clip, int64 [n]."""
-        return self._int64("length")
+        return self._extents[1]
+
+    @cached_property
+    def _extents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        # Kernels read audio by these without looking, so they must lie in it whatever the table says.
+        starts, lengths = self.raw_extents()
+        n_samples = sum(entry["n_samples"] for entry in self.info["audio"])
+        inside = (lengths >= 1) & (lengths <= n_samples) & (starts >= 0) & (starts <= n_samples - lengths)
+        if not inside.all():
+            row = int(np.argmin(inside))
+            raise self._damaged(row, f"{lengths[row]} samples from {starts[row]} on, of {n_samples} in the audio files")
+        return starts, lengths
+
+    def raw_extents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``start`` and ``length`` as the table has them, each int64 [n], though they may lie outside the audio."""
+        return self._int64("start"), self._int64("length")
 
     @cached_property
     def active(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Active part of each clip: start and end (exclusive), each int64 [n]; the whole clip where null."""
+        """Active part of each clip: start and end (exclusive), each int64 [n]; the whole clip where null.
+
+        Raises:
+            StoreError: one does not lie inside its clip.
+        """
+        start, end = self.raw_active()
+        inside = (start >= 0) & (start < end) & (end <= self.lengths)
+        if not inside.all():
+            row = int(np.argmin(inside))
+            raise self._damaged(row, f"an active part [{start[row]}, {end[row]}) in {self.lengths[row]} samples")
+        return start, end
+
+    def raw_active(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """As ``active``, though parts may lie outside their clips."""
+        lengths = self._int64("length")
         if not self.has("active_start") or not self.has("active_end"):
-            return np.zeros(len(self), dtype=np.int64), self.lengths
+            return np.zeros(len(self), dtype=np.int64), lengths
         table = self.columns(["active_start", "active_end"])
-        start = table["active_start"].fill_null(0).to_numpy()
-        # null ends are marked by -1 first, as their clip's length is not known to Arrow
-        end = table["active_end"].fill_null(-1).to_numpy()
-        return start, np.where(end < 0, self.lengths, end)
+        end = table["active_end"]
+        known = np.asarray(end.is_valid())
+        return table["active_start"].fill_null(0).to_numpy(), np.where(known, end.fill_null(0).to_numpy(), lengths)
+
+    def _damaged(self, row: int, says: str) -> StoreError:
+        return StoreError(
+            f"{self.path / CLIPS_FILE}: clip {row} has {says}: the store is damaged; copy it again, or build it again"
+        )
 
     def pcm(self, row: int) -> NDArray[np.int16]:
         """The clip as stored, a read-only view, int16 [length]."""
         start, length = int(self.starts[row]), int(self.lengths[row])
+        clip = self.samples(start, length)
+        if len(clip) != length:
+            raise StoreError(f"{self.path}: clip {row} lies in two audio files; run `synthscape bank check` on it")
+        return clip
+
+    def samples(self, start: int, length: int) -> NDArray[np.int16]:
+        """A stretch of the concatenated audio files, a read-only view; shorter where the file it begins in ends."""
         file = int(np.searchsorted(self._file_starts, start, side="right")) - 1
         offset = start - int(self._file_starts[file])
-        clip = self._audio(file)[offset : offset + length]
-        if start < 0 or len(clip) != length or length < 1:
-            raise StoreError(f"{self.path}: clip {row} lies outside the audio; run `synthscape bank check` on it")
-        return clip
+        return self._audio(file)[offset : offset + length]
 
     def audio(self, row: int) -> NDArray[np.float32]:
         """The clip's stored value, int16 / 32768, float32 [length]. Original value = pcm / 32767 x peak."""
@@ -199,7 +271,13 @@ class ClipStore:
     def block_starts(self) -> NDArray[np.int64]:
         """Row of ``band_energy_all`` where each clip begins, and their number: int64 [n + 1]."""
         blocks = -(-self.lengths // self.block_samples)
-        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(blocks)])
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(blocks)])
+        if starts[-1] != self.info["n_blocks"]:
+            raise StoreError(
+                f"{self.path / BANDS_FILE} has {self.info['n_blocks']} blocks, the clips need {starts[-1]}: the parts "
+                "of this store don't belong together; copy it again"
+            )
+        return starts
 
     @cached_property
     def band_energy_all(self) -> NDArray[np.float32]:
@@ -217,8 +295,14 @@ class ClipStore:
         return self._maps[file]
 
     def _int64(self, name: str) -> NDArray[np.int64]:
-        column: NDArray[np.int64] = self.columns([name])[name].to_numpy()
-        return column.astype(np.int64, copy=False)
+        column = self.columns([name])[name]
+        if column.null_count:
+            raise StoreError(
+                f"{self.path / CLIPS_FILE}: {column.null_count} clips have no {name!r}: the store is damaged; copy it "
+                "again, or build it again"
+            )
+        values: NDArray[np.int64] = column.to_numpy()
+        return values
 
 
 def iter_rows(path: Path, batch_rows: int = 8192) -> Iterator[dict[str, Any]]:
@@ -266,6 +350,7 @@ def is_store(folder: Path) -> bool:
         return False
 
 
+_AUDIO_NAME: Final = re.compile(r"[\w-]+\.i16")
 _INFO_TYPES: Final[dict[str, type]] = {
     "kind": str,
     "sample_rate": int,
@@ -289,7 +374,7 @@ def _read_info(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} is not a store: it has no {STORE_FILE}; build one with `synthscape bank build`")
     try:
         info = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is damaged, not JSON ({error}): copy the store again") from None
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         raise StoreError(f'{file} doesn\'t describe a store (expected "format": {FORMAT!r})')
@@ -304,13 +389,19 @@ def _read_info(folder: Path) -> dict[str, Any]:
     if info["kind"] not in KINDS:
         raise StoreError(f"{file}: kind should be one of {', '.join(KINDS)}, got {info['kind']!r}")
     for key in ("sample_rate", "n_clips", "n_blocks", "block_samples"):
-        if info[key] < 1:
+        if not 1 <= info[key] < 2**53:
             raise StoreError(f"{file}: {key!r} should be positive, got {info[key]}: copy the store again")
     for entry in info["audio"]:
-        name = entry.get("name") if isinstance(entry, dict) else None
+        name, n_samples = (entry.get("name"), entry.get("n_samples")) if isinstance(entry, dict) else (None, None)
         # a store from elsewhere must not make us read outside its folder
-        if not isinstance(name, str) or Path(name).name != name or not isinstance(entry.get("n_samples"), int):
+        plain = isinstance(name, str) and _AUDIO_NAME.fullmatch(name)
+        if not plain or not isinstance(n_samples, int) or not 1 <= n_samples < 2**53:
             raise StoreError(f"{file}: an audio file should have a plain name and a number of samples, got {entry!r}")
+    edges = info["band_edges_hz"]
+    if len(edges) < 2 or not all(isinstance(edge, int | float) and math.isfinite(edge) for edge in edges):
+        raise StoreError(f"{file}: 'band_edges_hz' should be two or more numbers, got {edges!r}: copy the store again")
+    if not all(isinstance(count, int) for count in info["filled"].values()):
+        raise StoreError(f"{file}: 'filled' should hold whole numbers, got {info['filled']!r}: copy the store again")
     return info
 
 

@@ -68,6 +68,8 @@ def build(
         raise SpecError(f"--rate must be between 1000 and 1000000 Hz, got {rate}")
     if mixture is not None and (cut != "activity" or not mixture.is_dir()):
         raise SpecError(f"--mixture names the folder of raw recordings for --cut activity, got {mixture} and {cut}")
+    if metadata is None and (column or ignore_columns):
+        raise SpecError("--column and --ignore-columns are about a table; name it with --metadata")
     check_free(out, overwrite)
     folder = find_files(source)
     said: Metadata | None = None
@@ -75,6 +77,12 @@ def build(
         ignored = [name.strip() for name in ignore_columns.split(",") if name.strip()]
         said = read_metadata(metadata, source, folder.files, _renamed(column or []), ignored)
     boxes: Annotations | None = read_annotations(source, folder.files, label) if cut == "annotations" else None
+    if boxes is not None and not boxes.tables:
+        unread = "; ".join(f"{_shown(name)}: {why}" for name, why in list(boxes.unread.items())[:3])
+        raise SpecError(
+            f"--cut annotations: expected tables beside the files of {source}, got {unread or 'no .txt, .csv, .tsv'}; "
+            "docs/bank.md says which are read"
+        )
     with _progress(len(folder.files), "building") as advance:
         report = build_store(
             read_recordings(
@@ -109,6 +117,7 @@ def build(
     if boxes is not None:
         summary["annotations"] = {
             "tables": boxes.tables,
+            "text_files_not_read": boxes.unread,
             "files_named_with_another_extension": sorted(boxes.by_stem),
             "names_without_file": sorted(boxes.without_file),
         }
@@ -183,7 +192,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
         typer.echo(f"{count} files: {NOTES[note]}")
     if summary["ignored_files"]:
-        _print_names("files that are not audio were ignored", summary["ignored_files"])
+        _print_names("names were ignored: not audio, or folders that are not entered", summary["ignored_files"])
     said = summary.get("metadata", {})
     _print_names("files have no row in the metadata", said.get("files_without_row", []))
     _print_names("rows of the metadata name no file", said.get("rows_without_file", []))
@@ -191,6 +200,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     if said.get("rows_for_files_elsewhere"):
         typer.echo(f"{said['rows_for_files_elsewhere']} rows of the metadata are for files outside the source folder")
     drawn = summary.get("annotations", {})
+    for name, why in drawn.get("text_files_not_read", {}).items():
+        typer.echo(f"{_shown(name)} was not read as annotations: {why}")
     _print_names("files matched annotations by stem", drawn.get("files_named_with_another_extension", []))
     _print_names("names in annotations are no file here", drawn.get("names_without_file", []))
 
@@ -209,11 +220,13 @@ def _shown(name: str) -> str:
 def _renamed(pairs: list[str]) -> dict[str, str]:
     from synthscape.errors import SpecError
 
-    renamed = {}
+    renamed: dict[str, str] = {}
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")
         if not (ours and equals and theirs):
             raise SpecError(f"--column should be OURS=THEIRS (species=species_scientific), got {pair!r}")
+        if ours in renamed:
+            raise SpecError(f"--column {pair}: {ours} is {renamed[ours]!r} already; give it once")
         renamed[ours] = theirs
     return renamed
 

@@ -61,10 +61,12 @@ class Mixer:
         self._reference = spec.events.snr.reference
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
         n = len(bank)
-        self._share = _column(bank, "signal_share", 1.0) if spec.events.snr.subtract_noise else np.ones(n)
-        self._low_hz = _column(bank, "low_hz", np.nan)
-        self._high_hz = _column(bank, "high_hz", np.nan)
-        self._background_peak = _column(backgrounds, "peak", np.nan)
+        self._share = (
+            np.nan_to_num(bank.numbers("signal_share"), nan=1.0) if spec.events.snr.subtract_noise else np.ones(n)
+        )
+        self._low_hz = bank.numbers("low_hz")
+        self._high_hz = bank.numbers("high_hz")
+        self._background_peak = backgrounds.numbers("peak")
         self._filters: FilterBank | None = None
 
     def render(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
@@ -123,6 +125,7 @@ class Mixer:
     def _filters_for(self, plan: ScenePlan) -> FilterBank:
         """The filter tables of a plan's ratios. A grown copy replaces the shared one whole, so threads may race."""
         used = np.unique(np.concatenate([plan.ratio, plan.background_ratio.ravel()]))
+        used = used[plan.ratio_p[used] != plan.ratio_q[used]]  # ratio 1 copies
         known = self._filters
         if known is not None and (known.offset[used] >= 0).all():
             return known
@@ -291,10 +294,3 @@ class _Powers:
 def _db(power: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(10.0 * np.log10(power))
-
-
-def _column(store: ClipStore, name: str, where_null: float) -> Floats:
-    if not store.has(name):
-        return np.full(len(store), where_null)
-    values = store.columns([name])[name].to_pandas().astype("float64").to_numpy()
-    return np.where(np.isnan(values), where_null, values)

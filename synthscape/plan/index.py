@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -68,10 +67,12 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
     usable = _allowed(bank, spec.licences, filtered, "clips")
     names = _class_names(spec, bank)
     usable &= _keep(names.notna().to_numpy(), usable, filtered, f"clips without {spec.classes.by}")
-    low_hz, high_hz = _float(bank, "low_hz"), _float(bank, "high_hz")
+    low_hz, high_hz = bank.numbers("low_hz"), bank.numbers("high_hz")
     if spec.events.snr.reference == "band":
         bank.require(("low_hz", "high_hz"), "events.snr.reference: band measures in the call's own band")
         usable &= _keep(~np.isnan(low_hz) & ~np.isnan(high_hz), usable, filtered, "clips without a band")
+    if spec.events.group == "none":
+        usable &= _keep(bank.lengths <= _longest(spec), usable, filtered, "clips longer than any scene")
     class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
     usable &= class_ids >= 0
 
@@ -79,9 +80,12 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
     limit = spec.background.max_animal_score
     if limit is not None:
         backgrounds.require(("animal_score",), "background.max_animal_score compares it")
-        score = _float(backgrounds, "animal_score")
+        score = backgrounds.numbers("animal_score")
         ready &= _keep(~np.isnan(score), ready, filtered, "backgrounds without an animal_score")
         ready &= _keep(score <= limit, ready, filtered, "backgrounds over background.max_animal_score")
+    if spec.background.level_dbfs is None:
+        backgrounds.require(("peak",), "background.level_dbfs: null asks for backgrounds as loud as recorded")
+        ready &= _keep(~np.isnan(backgrounds.numbers("peak")), ready, filtered, "backgrounds without a recorded level")
     if not ready.any():
         raise PlanError(
             f"{backgrounds.path}: no background is left to use ({_listed(filtered)}); loosen the spec's filters"
@@ -113,6 +117,7 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
     }
     backdrop: dict[str, NDArray[Any]] = {
         "length": backgrounds.lengths,
+        "peak": backgrounds.numbers("peak"),
         "recording": background_recording,
         "source": background_source,
         "site": background_site,
@@ -172,18 +177,9 @@ def _text(store: ClipStore, name: str) -> Text:
     return column
 
 
-def _float(store: ClipStore, name: str) -> NDArray[np.float64]:
-    if not store.has(name):
-        return np.full(len(store), np.nan)
-    return np.asarray(store.columns([name])[name].to_pandas().astype("float64"))
-
-
 def _int(store: ClipStore, name: str, where_null: NDArray[np.int64]) -> NDArray[np.int64]:
-    if not store.has(name):
-        return where_null
-    values = store.columns([name])[name]
-    known = np.asarray(values.is_valid())
-    return np.where(known, values.fill_null(0).to_numpy(), where_null)
+    values = store.numbers(name)
+    return np.where(np.isnan(values), where_null, np.nan_to_num(values).astype(np.int64))
 
 
 def _keep(condition: Mask, among: Mask, filtered: Counter[str], reason: str) -> Mask:
@@ -202,7 +198,6 @@ def _allowed(store: ClipStore, licences: Licences, filtered: Counter[str], what:
             (excluded.isna() | (excluded == "")).to_numpy(), usable, filtered, f"{what} excluded in the store"
         )
 
-    @cache
     def verdict(licence: str | None) -> str:
         if licence is None:
             return "" if licences.unknown == "allow" else "of unknown licence"
@@ -212,13 +207,11 @@ def _allowed(store: ClipStore, licences: Licences, filtered: Counter[str], what:
             return "of a licence that is not allowed"
         return ""
 
-    texts = _text(store, "licence")
-    verdicts = np.array(
-        [verdict(str(text) if known else None) for text, known in zip(texts, texts.notna(), strict=True)]
-    )
-    for reason in np.unique(verdicts):
-        if reason:
-            usable &= _keep(verdicts != reason, usable, filtered, f"{what} {reason}")
+    codes, names = pd.factorize(_text(store, "licence"))  # few licences, millions of clips
+    verdicts = [verdict(str(name)) for name in names] + [verdict(None)]  # code -1, null, is the last
+    for reason in sorted(set(verdicts) - {""}):
+        judged = np.array([one != reason for one in verdicts])
+        usable &= _keep(judged[codes], usable, filtered, f"{what} {reason}")
     return usable
 
 
@@ -280,9 +273,10 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
     table = pd.DataFrame(
         {
             "track": _text(bank, "track_id"),
-            "onset_s": _float(bank, "track_onset_s"),
+            "onset_s": bank.numbers("track_onset_s"),
             "row": np.arange(len(bank)),
             "class": class_ids,
+            "offset_s": bank.numbers("track_onset_s") + bank.lengths / spec.sample_rate,
         }
     )
     known = (table["track"].notna() & table["onset_s"].notna()).to_numpy()
@@ -291,6 +285,12 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
     if several.any():
         filtered["clips of tracks with several classes"] += int(several.sum())
         table = table[~several]
+    of_track = table.groupby("track")
+    span_s = of_track["offset_s"].transform("max") - of_track["onset_s"].transform("min")
+    long = span_s > _longest(spec) / spec.sample_rate
+    if long.any():
+        filtered["clips of tracks longer than any scene"] += int(long.sum())
+        table = table[~long]
     if table.empty:
         raise PlanError(f"{bank.path}: no track is left to place ({_listed(filtered)})")
     table = table.sort_values(["track", "onset_s", "row"], kind="stable")
@@ -299,6 +299,14 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
     delta = np.array([seconds_to_samples(value, spec.sample_rate) for value in since], dtype=np.int64)
     first = np.append(np.flatnonzero(begins), len(table)).astype(np.int64)
     return first, _members(table["row"].to_numpy(dtype=np.int64), delta)
+
+
+def _longest(spec: Spec) -> float:
+    """Samples of the longest clip that may lie whole inside the longest scene; infinite where edges may cut."""
+    if spec.events.edges == "truncate":
+        return math.inf
+    scene = seconds_to_samples(spec.duration.bounds()[1], spec.sample_rate)
+    return scene / min(1.0, spec.events.resample.bounds()[0])
 
 
 def _members(clips: NDArray[np.int64], delta: NDArray[np.int64]) -> NDArray[np.void]:

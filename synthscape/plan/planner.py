@@ -82,6 +82,7 @@ class Planner:
             for name in rows.dtype.names or ()
         }
         n_events = columns.pop("n_events")
+        del columns["background_scale"]
         return ScenePlan(
             sample_rate=self.sample_rate,
             ratio_p=self.ratio_p,

@@ -288,3 +288,30 @@ def test_conditioning_removes_dc_and_rumble_only():
         short, _ = condition(np.arange(n, dtype=np.float32), RATE)
         assert len(short) == n
         assert np.isfinite(short).all()
+
+
+def test_a_pulse_train_is_not_lost_to_one_longer_sound(rng: np.random.Generator) -> None:
+    """Loud pulses of 4 ms are the call, though a faint tone of 60 ms among them is a longer run."""
+    samples = rng.normal(size=RATE) * 1e-4
+    for onset in range(2000, 14000, 1000):
+        samples[onset : onset + 64] += tone(2500, 0.004)
+    samples[6500:7460] += 0.03 * tone(2500, 0.06)
+    clip = stored(samples)
+    active = active_part(clip, RATE, own_band(clip, RATE))
+
+    assert abs(active.start - 2000) < 0.005 * RATE
+    assert abs(active.end - 13064) < 0.005 * RATE
+
+
+@pytest.mark.parametrize("n_clicks", [1, 2])
+def test_a_click_or_two_are_no_train(rng: np.random.Generator, n_clicks: int) -> None:
+    """Loud clicks far from a call don't stretch its active part."""
+    samples = rng.normal(size=RATE) * 1e-4
+    samples[6000:10000] += 0.3 * tone(2500, 0.25)
+    for onset in (1000, 15000)[:n_clicks]:
+        samples[onset : onset + 5] += 1.0
+    clip = stored(samples)
+    active = active_part(clip, RATE, own_band(clip, RATE))
+
+    assert abs(active.start - 6000) < 0.005 * RATE
+    assert abs(active.end - 10000) < 0.005 * RATE

@@ -163,7 +163,7 @@ def test_interrupted_render_goes_on(spec, stores, tmp_path):
     more = ("items=400", "output.items_per_shard=20")
     process = subprocess.Popen([*COMMAND, "render", spec, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     limit = time.monotonic() + 60
-    while not list((tmp_path / "out").glob("receipts/*.json")) and time.monotonic() < limit:
+    while not list((tmp_path / "out").glob("receipts/[0-9]*.json")) and time.monotonic() < limit:
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -74,9 +74,11 @@ def test_kernels_are_the_reference(
     seed: int,
 ) -> None:
     """On random plans the mixer is the plain float64 mixer: relative error under 1e-5, PCM16 within 1 LSB."""
+    if group == "track":  # tracks are longer than these scenes, and can't be reversed
+        edges, reverse = "truncate", "0"
     spec = spec_of(
         *BUSY, f"seed={seed}", f"events.snr.reference={reference}", f"events.edges={edges}",
-        f"events.resample={resample}", f"events.reverse={0 if group == 'track' else reverse}", f"events.fade_s={fade}",
+        f"events.resample={resample}", f"events.reverse={reverse}", f"events.fade_s={fade}",
         f"background.resample={background}", f"background.level_dbfs={level}", f"events.group={group}",
         "classes.per_scene=2",
     )  # fmt: skip
