@@ -343,12 +343,15 @@ def _around_activity(recording: Recording, samples: NDArray[np.float32], rate: i
         yield Rejection(name, "no_mixture", message)
         return
     level_dbfs = loudest_block_dbfs(samples, rate)
-    if level_dbfs < SILENT_DBFS:
-        yield Rejection(name, "silent", _silent_message(level_dbfs))
-        return
-    windows = find_windows(samples, rate, mixture)
+    windows = find_windows(samples, rate, mixture) if level_dbfs >= SILENT_DBFS else []
     if not windows:
-        yield Rejection(name, "no_activity", REASONS["no_activity"])
+        try:  # of a bat nothing is left at 16 kHz: that is why, not silence
+            _refuse_above_rate(recording.high_share, rate, _Cut(0, len(samples)))
+            if level_dbfs < SILENT_DBFS:
+                raise AudioError(_silent_message(level_dbfs), "silent")
+            raise AudioError(REASONS["no_activity"], "no_activity")
+        except AudioError as error:
+            yield Rejection(name, error.reason, str(error))
     for window in windows:
         where = f"{window.tight_start / rate:.3f}-{window.tight_end / rate:.3f} s"
         if mixture is not None and window.touches_edge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +36,11 @@ class Folder:
     ignored: list[str] = field(default_factory=list)
 
 
-def find_files(source: Path) -> Folder:
+def find_files(source: Path, include: Sequence[str] = ()) -> Folder:
     """List a folder and all below it, in an order that is the same everywhere.
+
+    With ``include``, only files whose path in the folder matches one of the patterns (``calls/*``; a ``*`` also stands
+    for ``/``); the others are not looked at.
 
     Not audio, and listed as ignored: hidden files, files without an extension, and those whose extension says so
     (.txt, .csv, .json, ...); and folders that are not entered (their names end in ``/``): hidden ones, stores, and
@@ -44,7 +48,7 @@ def find_files(source: Path) -> Folder:
     is among the files, and is rejected when it is read.
 
     Raises:
-        SpecError: it is not a folder, or has no file to read.
+        SpecError: it is not a folder, has no file to read, or a pattern names none of its files.
     """
     if not source.is_dir():
         state = "is a file" if source.exists() else "doesn't exist"
@@ -66,6 +70,11 @@ def find_files(source: Path) -> Folder:
             suffix = path.suffix.lower()
             is_audio = not name.startswith(".") and suffix and suffix not in NOT_AUDIO
             (folder.files if is_audio else folder.ignored).append(path.relative_to(source).as_posix())
+    for pattern in include:
+        if not any(fnmatchcase(name, pattern) for name in folder.files):
+            raise SpecError(f"--include: no audio file in {source} matches {pattern!r}; a pattern is such as 'calls/*'")
+    if include:
+        folder.files = [name for name in folder.files if any(fnmatchcase(name, pattern) for pattern in include)]
     folder.files.sort()
     folder.ignored.sort()
     if not folder.files:

@@ -20,6 +20,9 @@ def build(
     source: Annotated[Path, typer.Argument(help="Folder of recordings.")],
     out: Annotated[Path, typer.Option("--out", help="Store to write.")],
     kind: Annotated[str, typer.Option(help="pseudovox, backgrounds or impulses.")] = "pseudovox",
+    include: Annotated[
+        list[str] | None, typer.Option(help="Only files whose path in SOURCE matches, such as 'calls/*'; repeatable.")
+    ] = None,
     metadata: Annotated[
         Path | None, typer.Option(help="CSV: a column `file` and any identity or biology columns.")
     ] = None,
@@ -71,7 +74,7 @@ def build(
     if metadata is None and (column or ignore_columns):
         raise SpecError("--column and --ignore-columns are about a table; name it with --metadata")
     check_free(out, overwrite)
-    folder = find_files(source)
+    folder = find_files(source, include or ())
     said: Metadata | None = None
     if metadata is not None:
         ignored = [name.strip() for name in ignore_columns.split(",") if name.strip()]

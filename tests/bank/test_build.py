@@ -481,3 +481,31 @@ def test_info_and_check(write, tmp_path, rng):
     audio = tmp_path / "bank" / "audio-00000.i16"
     audio.write_bytes(bytes(len(audio.read_bytes())))
     assert len(_run("check", tmp_path / "bank", code=1)["wrong"]) == 2
+
+
+@pytest.mark.parametrize("cut", ["whole", "activity"])
+def test_a_bat_is_above_the_rate_however_it_is_cut(write, tmp_path, rng, cut):
+    """An ultrasonic call is rejected as above the rate, not as silent or as without activity."""
+    t = np.arange(192_000) / 192_000
+    call = np.where((t > 0.4) & (t < 0.5), np.sin(2 * np.pi * 45_000 * t), 0)
+    write("bat.wav", 0.5 * call + 1e-6 * rng.normal(size=len(t)), 192_000)
+    write("bird.wav", _with_calls(rng, [0.5, 1.2]))
+    _run("build", tmp_path / "source", "--out", tmp_path / "bank", "--cut", cut, code=1)
+
+    assert _rejected(tmp_path / "bank") == {"bat.wav": "band_above_rate"}
+
+
+def test_only_some_folders(write, tmp_path, rng):
+    """--include takes files by patterns of their path in SOURCE; a pattern that matches none is refused."""
+    for name in ("calls/a.wav", "calls/deep/b.wav", "songs/c.wav", "noise/d.wav"):
+        write(name, _with_calls(rng, [0.5]))
+    chosen = ("--include", "calls/*", "--include", "songs/*")
+    _run("build", tmp_path / "source", "--out", tmp_path / "bank", *chosen, code=0)
+
+    assert set(ClipStore.open(tmp_path / "bank").clips["recording_id"]) == {
+        "calls/a.wav",
+        "calls/deep/b.wav",
+        "songs/c.wav",
+    }
+    with pytest.raises(SpecError, match=r"no audio file .* matches 'call/\*'"):
+        _run("build", tmp_path / "source", "--out", tmp_path / "other", "--include", "call/*")
