@@ -19,6 +19,8 @@ def main() -> None:
     except OSError as error:  # a full disk, a read-only folder, a path that is no file
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}", WRONG_INPUT)
+    except MemoryError:
+        _fail("out of memory: ask for shorter or fewer things at once; what is finished is kept", WRONG_INPUT)
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on from here", INTERRUPTED)
 

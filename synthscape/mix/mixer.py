@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
+from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import band_energies, power_db, reference_band, scene_gain_db
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, ScenePlan
@@ -26,6 +28,10 @@ from synthscape_kernels.filters import FilterBank
 from synthscape_kernels.place import loop_crossfade
 
 Floats = NDArray[np.float64]
+
+# Memory that mixing and encoding a scene takes beside what is kept of it, bytes per sample, measured.
+_SCENE_BYTES: Final = 16
+_EVENT_BYTES: Final = 48  # the transforms of the longest event
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,18 @@ class _Mixed:
     snr_band_db: Floats
     scene_gain_db: float
     level_dbfs: float
+
+
+def memory_needed(plan: ScenePlan, stems: bool) -> int:
+    """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
+    if not len(plan):
+        return 0
+    n_samples = int(plan.n_samples.max())
+    scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
+    heard = np.minimum(plan.clip_offset, plan.n_samples[scene]) - np.maximum(plan.clip_onset, 0)
+    pieces = int(np.bincount(scene, weights=heard, minlength=1).max())
+    kept = len(plan) + (len(plan) + plan.n_events if stems else 0)
+    return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(heard.max(initial=0))
 
 
 class Mixer:
@@ -78,8 +96,17 @@ class Mixer:
 
         A scene in which an event or the background turns out to have no power is not delivered: its audio is zero and
         ``failures`` says why, naming the clip.
+
+        Raises:
+            MixError: the scenes don't fit in memory.
         """
         n_samples = int(plan.n_samples.max()) if len(plan) else 0
+        short = short_of_memory(memory_needed(plan, stems))
+        if short:
+            raise MixError(
+                f"{len(plan)} scenes of up to {n_samples} samples{' with stems' if stems else ''} at once: {short}; "
+                "ask for fewer at a time, or for shorter ones"
+            )
         audio = np.zeros((len(plan), n_samples), np.float32)
         stem_audio = np.zeros((plan.n_events, n_samples), np.float32) if stems else None
         background_audio = np.zeros((len(plan), n_samples), np.float32) if stems else None
@@ -211,6 +238,9 @@ class Mixer:
             mixed += layer
         if not as_recorded:
             power = mix.energy(mixed, 0, n) / n
+            if power == 0:
+                rows = " and ".join(self._named_background(int(row)) for row in plan.background[i] if row >= 0)
+                raise MixError(f"scene {int(plan.scene[i])}: {rows} cancel each other; ask for longer scenes")
             mix.scale(mixed, 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0) / math.sqrt(power))
         return mixed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
@@ -70,7 +71,7 @@ class Planner:
         """Plan the scenes with these numbers, in this order.
 
         Raises:
-            PlanError: a number is negative or beyond 2**63.
+            PlanError: a number is negative, beyond 2**63, or not a whole number.
         """
         numbers = _scene_numbers(scenes)
         chunks = [numbers[i : i + _SCENES_PER_CALL] for i in range(0, len(numbers), _SCENES_PER_CALL)]
@@ -113,11 +114,23 @@ class Planner:
 
 
 def _scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
-    numbers = [int(scene) for scene in scenes]
-    for number in numbers:
-        if not 0 <= number < 2**63:
-            raise PlanError(f"scene {number}: expected a number from 0 to 2**63 - 1 (epoch x 2**40 + index)")
-    return np.array(numbers, dtype=np.int64)
+    try:
+        listed = list(scenes)
+    except TypeError:
+        raise PlanError(
+            f"expected scene numbers such as range(8) or [3, 9], got {scenes!r}; put it in a list"
+        ) from None
+    numbers = np.empty(len(listed), dtype=np.int64)
+    for i, scene in enumerate(listed):
+        try:
+            numbers[i] = number = operator.index(scene)
+        except (TypeError, OverflowError):  # 3.7 is no scene, and neither is "3"
+            number = -1
+        if number < 0:
+            raise PlanError(
+                f"scene {scene!r}: expected a number from 0 to 2**63 - 1 (epoch x 2**40 + index), without decimals"
+            )
+    return numbers
 
 
 def _ratio_table(spec: Spec) -> list[Fraction]:

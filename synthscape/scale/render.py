@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,22 +19,29 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from synthscape.errors import SpecError
+from synthscape.errors import DatasetError, MixError, SpecError
 from synthscape.labels.batches import join_measured, take_scenes
 from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
+from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
+from synthscape.mix.mixer import memory_needed
 from synthscape.output.audio import check_format, encode, encode_float
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
+from synthscape.units import seconds_to_samples
 
 Progress = Callable[[int], None]  # scenes finished since the last call
 
 _BATCH_SAMPLES: Final = 2**20  # audio a thread holds at a time: a few scenes, more would only cost memory
 _MOST_SCALED: Final = 0.05
+_MOST_UNASKED_EMPTY: Final = 0.01
+_LEAST_SCENE_BYTES: Final = 512  # on disk, however short: a file, and a row of the tables
+_LEAST_SAMPLE_BYTES: Final = 0.05  # a fortieth of PCM: FLAC of any noise takes more
+_SHARD_BYTES: Final = 10_000  # of memory, for a receipt
 _COUNTS: Final = (
     "items",
     "delivered",
@@ -95,6 +103,7 @@ def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: P
     Raises:
         DatasetError: the folder holds something else, or a dataset of another spec.
         StoreError, PlanError: the stores don't fit the spec.
+        MixError: scenes don't fit in memory.
         OSError: the folder can't be written; what is finished stays, and the next render goes on.
     """
     if workers < 1:
@@ -102,8 +111,9 @@ def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: P
     check_format(spec.output.audio, spec.sample_rate)
     scenes = SceneGenerator(spec)
     n_classes = len(scenes.classes)  # plans what can be planned, before anything is written
-    shards = shards_of(spec.items, spec.output.items_per_shard)
     path = Path(spec.output.dir)
+    _check_fits_disk(spec, path)
+    shards = shards_of(spec.items, spec.output.items_per_shard)
     with open_folder(path, _origin(scenes), overwrite=overwrite) as folder:
         receipts = folder.receipts(shards)
         kept = len(receipts)
@@ -115,7 +125,7 @@ def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: P
             folder.begin()
             with _threads(workers) as pool:
                 for shard in missing:
-                    receipts[shard.number] = render_shard(scenes, folder, shard, pool, progress)
+                    receipts[shard.number] = render_shard(scenes, folder, shard, pool, progress, workers)
         in_order = [receipts[shard.number] for shard in shards]
         info = folder.finish(in_order, _content(scenes, in_order, n_classes))
     failures = [failure for receipt in in_order for failure in receipt["failures"]]
@@ -128,10 +138,12 @@ def render_shard(
     shard: Shard,
     pool: ThreadPoolExecutor | None = None,
     progress: Progress | None = None,
+    workers: int = 1,
 ) -> dict[str, Any]:
-    """Render one shard into the folder, and give its receipt; the scenes on the pool's threads if there is one."""
+    """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
+    _check_fits_memory(plan, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
         batches: list[SceneBatch] = []
@@ -163,6 +175,34 @@ def render_shard(
             "versions": _versions(),
         }
         return writer.commit(events, table, receipt)
+
+
+def _check_fits_disk(spec: Spec, path: Path) -> None:
+    """Refuse what no disk of this size can hold, or what is in more shards than can be kept account of."""
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    scene_samples = seconds_to_samples(spec.duration.bounds()[0], spec.sample_rate)
+    least = spec.items * (_LEAST_SCENE_BYTES + _LEAST_SAMPLE_BYTES * scene_samples)
+    size = shutil.disk_usage(there).total
+    if size and least > size:  # 0: a file system that doesn't say
+        raise DatasetError(
+            f"items: {spec.items} scenes take {least / 1e9:.3g} GB at least, the disk of {there} has {size / 1e9:.3g} "
+            "GB in all; ask for fewer, or name an output.dir on another disk"
+        )
+    n_shards = -(-spec.items // spec.output.items_per_shard)
+    short = short_of_memory(n_shards * _SHARD_BYTES)
+    if short:
+        raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
+
+
+def _check_fits_memory(plan: ScenePlan, stems: bool, workers: int) -> None:
+    needed = sorted((memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
+    short = short_of_memory(sum(needed[:workers]))
+    if short:
+        what = f"scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''}"
+        raise MixError(
+            f"{what} on {workers} threads: {short}; ask for a shorter duration, fewer events, fewer --workers, or "
+            "output.stems=false"
+        )
 
 
 def _batches(plan: ScenePlan, stems: bool) -> Iterator[ScenePlan]:
@@ -280,6 +320,12 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
         warnings.append(
             f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
             "lower background.level_dbfs or events.snr.db"
+        )
+    share = scenes.spec.empty_share
+    if total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:
+        warnings.append(
+            f"{total['empty']} of {total['delivered']} scenes have no events, a share of {share:.3g} was asked for; "
+            "see what was dropped, or lower events.gap_s"
         )
     return {
         "spec": scenes.spec.plain(explicit=True),

@@ -111,6 +111,11 @@ def _check_events_possible(spec: Spec) -> None:
         if draw is not None and draw.bounds()[1] == 0:
             expected = "more than 0, since scenes outside empty_share have events"
             raise SpecKeyError(("events", name), expected, "0", "raise it, or set empty_share: 1")
+    gap_s, longest_s = spec.events.gap_s, spec.duration.bounds()[1]
+    if gap_s is not None and gap_s.bounds()[0] >= longest_s:
+        expected = f"gaps that may be shorter than a scene, {number_text(longest_s)} s, since each scene has events"
+        got = f"at least {number_text(gap_s.bounds()[0])} s"
+        raise SpecKeyError(("events", "gap_s"), expected, got, "lower it, or ask for longer scenes")
 
 
 def _plain(draw: Any) -> Any:

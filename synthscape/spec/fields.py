@@ -296,11 +296,12 @@ class Text:
     def parse(self, value: Any, key: Key) -> str:
         """The text; raises SpecKeyError."""
         if not isinstance(value, str):
-            raise SpecKeyError(
-                key, self.expected, shown(value), "write it in quotes if it looks like a number or a date"
-            )
+            looks = "write it in quotes if it looks like a number or a date"
+            raise SpecKeyError(key, self.expected, shown(value), looks if value is not None else f"write {self.what}")
         if not value.strip() or value == REQUIRED or not value.isprintable():
             raise SpecKeyError(key, self.expected, shown(value), f"write {self.what}")
+        if self.what == "a folder" and f"{value}/".startswith("~/"):  # shells leave it as it is after key=
+            raise SpecKeyError(key, f"{self.what} without ~", shown(value), "write the whole path, or $HOME in a shell")
         if "${" in value:
             raise SpecKeyError(key, f"{self.what} without ${{", shown(value), "rename it")
         return value

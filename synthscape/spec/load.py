@@ -143,7 +143,7 @@ def _all_keys(section: type, key: Key) -> Iterator[Key]:
 
 
 def _apply(tree: dict[str, Any], override: str, origins: Origins) -> None:
-    place = f"override {override!r}"
+    place = f"override {shown(override)}"
     path, equals, text = override.partition("=")
     key: Key = tuple(path.strip().split("."))
     if not equals or "" in key:
@@ -178,7 +178,7 @@ def _override_value(text: str, inner: Any, key: Key, place: str) -> Any:
     rule = inner.rule if isinstance(inner, OrNull) else inner
     if isinstance(rule, Text) and text[:1] not in ("'", '"') and text not in ("null", "~", ""):
         return text  # a path stands as it is, whatever YAML would make of it
-    return read_yaml(text.encode("utf-8", "surrogateescape"), place, key=key, numbered=False)[0]
+    return read_yaml(text.encode("utf-8", "surrogatepass"), place, key=key, numbered=False)[0]
 
 
 def _inside(around: Any, key: Key, value: Any) -> Any:

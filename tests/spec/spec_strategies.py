@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 MINIMAL = "bank: b\nbackgrounds: g\nevents:\n  count: 3\n"
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12).filter(
-    lambda name: "${" not in name and name != "???"
+    lambda name: "${" not in name and name not in ("???", "~") and not name.startswith("~/")
 )
 
 
@@ -63,7 +63,7 @@ COUNTS = st.one_of(
 EVENTS = st.one_of(
     st.fixed_dictionaries({"count": COUNTS}),
     st.fixed_dictionaries({"rate": plain_draws(0.125, 4, ("scene", "class"))}),
-    st.fixed_dictionaries({"process": st.just("gaps"), "gap_s": plain_draws(-1, 5, EVENT)}),
+    st.fixed_dictionaries({"process": st.just("gaps"), "gap_s": plain_draws(-4, 2, EVENT)}),
 )
 EVENT_OPTIONS = st.fixed_dictionaries(
     {},
@@ -87,7 +87,7 @@ SPECS = st.fixed_dictionaries(
     optional={
         "seed": st.integers(0, 2**64 - 1),
         "items": st.integers(1, 2**40),
-        "duration": plain_draws(1, 60, ("scene",)),
+        "duration": plain_draws(3, 60, ("scene",)),
         "classes": st.fixed_dictionaries(
             {}, optional={"include": st.lists(NAMES, min_size=1, max_size=3, unique=True)}
         ),

@@ -1,0 +1,69 @@
+"""Slips of the hand: numbers that are none, paths a shell did not expand, scenes that come out empty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from synthscape.errors import MixError, PlanError, SpecError
+from synthscape.scale.render import render
+from synthscape.spec import load_spec
+from synthscape.tasks.generator import SceneGenerator
+
+
+@pytest.mark.parametrize("numbers", [[3.7], ["3"], [-1], [2**63], [2**70], [None], [[1]], [np.float32(2)], 5, None])
+def test_scene_numbers_that_are_none(spec_of, numbers):
+    """3.7 is not scene 3, nor is "3"; the message says what was got."""
+    with pytest.raises(PlanError, match="expected"):
+        SceneGenerator(spec_of()).plan(numbers)
+
+
+def test_scene_numbers_of_all_sorts(spec_of):
+    """NumPy integers, generators and repeated numbers are fine, and so are none at all."""
+    scenes = SceneGenerator(spec_of())
+    plan = scenes.plan(np.uint8(n) for n in (3, 3, 9))
+
+    assert plan.scene.tolist() == [3, 3, 9]
+    assert plan.hash() == scenes.plan([3, 3, 9]).hash()
+    assert scenes.render([]).audio.shape == (0, 0)
+
+
+@pytest.mark.parametrize("key", ["output.dir", "bank", "backgrounds"])
+@pytest.mark.parametrize("path", ["~/data", '"~"'])
+def test_home_that_no_shell_expanded(key, path):
+    """After ``key=`` a shell leaves ``~`` as it is; a folder of that name in the current one is never meant."""
+    with pytest.raises(SpecError, match=rf"{key}: expected a folder without ~, got '~.*'; write the whole path"):
+        load_spec("strong_detection", [f"{key}={path}"])
+
+
+def test_long_overrides_are_shown_short():
+    """A whole file pasted as a value is not printed back."""
+    with pytest.raises(SpecError) as refused:
+        load_spec("strong_detection", ["items=" + "9" * 5000])
+
+    assert len(str(refused.value)) < 400
+
+
+def test_text_that_is_no_unicode():
+    """A lone surrogate is refused as any text that is not UTF-8."""
+    with pytest.raises(SpecError, match="UTF-8"):
+        load_spec("strong_detection", ["items=\ud800"])
+
+
+def test_gaps_longer_than_the_scene(spec_of, tmp_path):
+    """A gap process that can place nothing is refused; one that rarely can says how many scenes stayed empty."""
+    gaps = ("events.rate=null", "events.process=gaps")
+    with pytest.raises(SpecError, match="gaps that may be shorter than a scene, 2 s"):
+        spec_of(*gaps, "events.gap_s={uniform: [2, 5]}", "duration=2")
+    rare = spec_of(*gaps, "events.gap_s={uniform: [1.9, 9]}", "duration=2", "items=8", f"output.dir={tmp_path / 'out'}")
+    report = render(rare)
+
+    assert report.counts["empty"] > 2
+    assert any("have no events, a share of 0.1" in warning for warning in report.info["warnings"])
+
+
+def test_backgrounds_that_cancel(spec_of):
+    """Two backgrounds of one sample each may sum to exactly zero; that gave NaN as audio, written as noise."""
+    scenes = SceneGenerator(spec_of("duration=0.0000625", "background.mix.probability=1", "empty_share=1"))
+    with pytest.raises(MixError, match="cancel each other"):
+        scenes.render(range(8))
