@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 
 from synthscape.cli.app import app
@@ -12,6 +15,7 @@ DONE, FOUND, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def main() -> None:
     """Run the command line; bad input gives one line and exit code 2, never a traceback."""
+    _settle_streams()
     try:
         app()
     except SynthscapeError as error:
@@ -23,6 +27,19 @@ def main() -> None:
         _fail("out of memory: ask for shorter or fewer things at once; what is finished is kept", WRONG_INPUT)
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on from here", INTERRUPTED)
+
+
+def _settle_streams() -> None:
+    """Make standard streams safe to use, whatever we were started with."""
+    with contextlib.suppress(AttributeError, ValueError):  # not on Windows
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us as it ends other programs: silently
+    for descriptor in range(3):  # a closed one would be given to the next file we open, and be written to
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 def _fail(message: str, code: int) -> None:
