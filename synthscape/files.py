@@ -14,6 +14,17 @@ ASIDE_PREFIX: Final = ".aside-"  # a killed process may leave such files; the ne
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put a file's name into an OSError that has none, as errors of writing and closing (a full disk) don't."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; on success it is synced and renamed over it, otherwise removed.
 
@@ -25,7 +36,8 @@ def written_aside(path: Path) -> Iterator[Path]:
     """
     aside = path.with_name(f"{ASIDE_PREFIX}{secrets.token_hex(8)}{path.suffix[:12]}")
     try:
-        yield aside
+        with naming(path):
+            yield aside
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)

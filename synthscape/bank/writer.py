@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import json
 import math
@@ -11,7 +12,7 @@ import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -38,7 +39,7 @@ from synthscape.bank.schema import (
 )
 from synthscape.bank.store import Fingerprint, clip_hash, is_store
 from synthscape.errors import AudioError, StoreError
-from synthscape.files import ASIDE_PREFIX
+from synthscape.files import ASIDE_PREFIX, naming
 
 MAX_FILE_BYTES: Final = 2**30
 _ROWS_PER_GROUP: Final = 8192
@@ -98,6 +99,10 @@ class StoreWriter:
         self._rows: list[dict[str, Any]] = []
         self._filled: dict[str, int] = dict.fromkeys(self._schema.names, 0)
         self._hash = Fingerprint(kind, sample_rate)
+        self._audio_file: IO[bytes] | None = None
+        self._bands_file: IO[bytes] | None = None
+        self._table: Any = None
+        self._seen: Any = None
         check_free(self.path, overwrite)
 
     def __enter__(self) -> StoreWriter:
@@ -107,14 +112,25 @@ class StoreWriter:
         self.aside.mkdir()
         self._lock = _lock(self.aside)
         try:
-            self._open()
+            with self._naming():
+                self._open()
         except BaseException:
-            self._remove_aside()
+            self._abandon()
             raise
         return self
 
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Have a full disk, however it shows, said as an OSError that names the store."""
+        try:
+            with naming(self.path):
+                yield
+        except sqlite3.Error as error:
+            full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            number = errno.ENOSPC if full else errno.EIO
+            raise OSError(number, os.strerror(number) if full else str(error), str(self.path)) from None
+
     def _open(self) -> None:
-        self._audio_file: IO[bytes] | None = None
         self._bands_file = (self.aside / BANDS_FILE).open("wb")
         self._table = pq.ParquetWriter(self.aside / CLIPS_FILE, self._schema, compression="zstd")
         # Which audio was seen already: on disk, as a set in memory would take 100 bytes a clip.
@@ -129,16 +145,20 @@ class StoreWriter:
     ) -> None:
         try:
             if error is None:
-                self._close()
-                self._finish()
-            else:
-                # what went wrong first is what the caller must hear
-                with contextlib.suppress(Exception):
+                with self._naming():
                     self._close()
+                    self._finish()
         finally:
-            self._remove_aside()
+            self._abandon()
 
-    def _remove_aside(self) -> None:
+    def _abandon(self) -> None:
+        # what went wrong first is what the caller must hear, so nothing here may fail
+        for file in (self._table, self._audio_file, self._bands_file, self._seen):
+            with contextlib.suppress(Exception):
+                if file is not None:
+                    file.close()
+        if self._table is not None:
+            self._table.is_open = False  # or it tries again when it is collected, and complains
         if self._lock is not None:
             self._lock.close()
         shutil.rmtree(self.aside, ignore_errors=True)
@@ -159,8 +179,13 @@ class StoreWriter:
             StoreError: a column is unknown or a value is not of its type.
         """
         pcm, peak = to_pcm(samples)
-        clip_id = clip_hash(pcm)
         row = self._row(columns)
+        with self._naming():
+            return self._add(pcm, peak, row)
+
+    def _add(self, pcm: NDArray[np.int16], peak: float, row: dict[str, Any]) -> str | None:
+        assert self._bands_file is not None
+        clip_id = clip_hash(pcm)
         if not self._is_new(clip_id, row):
             return None
         row.update(clip_id=clip_id, start=self._write_audio(pcm), length=len(pcm), peak=peak)
@@ -229,7 +254,8 @@ class StoreWriter:
         self._table.close()
         if self._audio_file is not None:
             _sync_and_close(self._audio_file)
-        _sync_and_close(self._bands_file)
+        if self._bands_file is not None:
+            _sync_and_close(self._bands_file)
         self._seen.close()
         (self.aside / "seen.sqlite").unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import sys
 from synthscape.cli.app import app
 from synthscape.errors import SynthscapeError
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DONE, FOUND, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -22,7 +24,8 @@ def main() -> None:
         _fail(str(error), WRONG_INPUT)
     except OSError as error:  # a full disk, a read-only folder, a path that is no file
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}", WRONG_INPUT)
+        advice = "; free some space, and run the same command again" if error.errno in _FULL else ""
+        _fail(f"{where}{error.strerror or error}{advice}", WRONG_INPUT)
     except MemoryError:
         _fail("out of memory: ask for shorter or fewer things at once; what is finished is kept", WRONG_INPUT)
     except KeyboardInterrupt:

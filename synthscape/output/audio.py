@@ -13,6 +13,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError
+from synthscape.files import naming
 
 FORMATS: Final = ("flac", "wav")
 #: libFLAC's level 4 of 8: 2 % larger than its best, and twice as fast
@@ -66,7 +67,7 @@ def write_synced(path: Path, content: bytes) -> None:
     Raises:
         OSError: the disk is full, ...
     """
-    with path.open("xb") as file:
+    with naming(path), path.open("xb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -100,14 +100,14 @@ class DatasetFolder:
         by_number = {shard.number: shard for shard in shards}
         for path in sorted((self.path / "receipts").glob("*.json")):
             receipt = _read_json(path)
-            if receipt.get("fingerprint") != self.origin["fingerprint"]:
+            if receipt.get("seal") != _seal(receipt) or receipt["fingerprint"] != self.origin["fingerprint"]:
                 continue
-            if receipt.get("last", 0) > items:
+            if receipt["last"] > items:
                 raise DatasetError(
                     f"{self.path} has {receipt['last']} items already, the spec asks for {items}: "
                     f"use the first {items} rows of its scenes, ask for more, or {_NEW_PLACE}"
                 )
-            shard = by_number.get(receipt.get("shard", -1))
+            shard = by_number.get(receipt["shard"])
             if shard and path.stem == shard.name and self._is_valid(receipt, shard):
                 kept[shard.number] = receipt
         return kept
@@ -236,6 +236,7 @@ class ShardWriter:
             "files": {part: _size(root / part) for part in parts},
             **receipt,
         }
+        content["seal"] = _seal(content)
         write_json(receipt_file, content)
         _sync_folder(receipt_file.parent)
         return content
@@ -384,6 +385,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _seal(receipt: Mapping[str, Any]) -> str:
+    """Hash of all else a receipt says: one that is damaged or was edited counts as none."""
+    said = {key: value for key, value in receipt.items() if key != "seal"}
+    return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _sync_folder(path: Path) -> None:

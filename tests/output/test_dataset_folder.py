@@ -22,6 +22,7 @@ from synthscape.errors import DatasetError, StoreError
 from synthscape.labels.pcm import to_pcm16
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.output.dataset import open_dataset
+from synthscape.output.folder import _seal
 from synthscape.scale.render import render
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
@@ -251,6 +252,7 @@ def test_other_versions_are_refused(same, stores, tmp_path):
     for path in sorted((same / "receipts").iterdir())[:2]:
         receipt = json.loads(path.read_text())
         receipt["engine"]["numba"] = "0.1"
+        receipt["seal"] = _seal(receipt)
         path.write_text(json.dumps(receipt))
     spec = small_spec(tmp_path, stores)
     render(spec)  # all is there: nothing to compute
