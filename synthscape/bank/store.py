@@ -232,7 +232,8 @@ class ClipStore:
         )
 
     def pcm(self, row: int) -> NDArray[np.int16]:
-        """The clip as stored, a read-only view, int16 [length]."""
+        """The clip as stored, a read-only view, int16 [length]. Raises IndexError for a row there isn't."""
+        row = range(len(self))[row]
         start, length = int(self.starts[row]), int(self.lengths[row])
         clip = self.samples(start, length)
         if len(clip) != length:
@@ -258,6 +259,7 @@ class ClipStore:
         Returns:
             packed int16 [samples], and the start of each clip in it, int64 [n].
         """
+        rows = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[rows]
         padded = -(-lengths // ALIGN_SAMPLES) * ALIGN_SAMPLES
         ends = np.cumsum(padded)
@@ -287,6 +289,7 @@ class ClipStore:
 
     def band_energy(self, row: int) -> NDArray[np.float32]:
         """The clip's energy (sum of squares of stored values) by 50 ms block and band, float32 [blocks, n_bands]."""
+        row = range(len(self))[row]
         return self.band_energy_all[self.block_starts[row] : self.block_starts[row + 1]]
 
     def _audio(self, file: int) -> NDArray[np.int16]:

@@ -43,6 +43,8 @@ def load_spec(path_or_name: str | os.PathLike[str], overrides: Sequence[str] = (
 
 def load_with_origins(path_or_name: str | os.PathLike[str], overrides: Sequence[str] = ()) -> tuple[Spec, Origins]:
     """As :func:`load_spec`, with where each key was set."""
+    if isinstance(overrides, str):
+        raise SpecError(f"overrides: expected a list such as ['items=100'], got {shown(overrides)}; put it in a list")
     name, content = _read(path_or_name)
     tree, lines = read_yaml(content, name)
     if not isinstance(tree, dict):

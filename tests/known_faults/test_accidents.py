@@ -67,3 +67,21 @@ def test_backgrounds_that_cancel(spec_of):
     scenes = SceneGenerator(spec_of("duration=0.0000625", "background.mix.probability=1", "empty_share=1"))
     with pytest.raises(MixError, match="cancel each other"):
         scenes.render(range(8))
+
+
+def test_overrides_that_are_one_text():
+    """A text is no list of overrides, though its letters could be read as some."""
+    with pytest.raises(SpecError, match=r"expected a list such as \['items=100'\], got 'items=5'"):
+        load_spec("strong_detection", "items=5")
+
+
+def test_rows_from_the_end_and_past_it(bank):
+    """Row -1 is the last in audio and energies alike, and a row past the end is an error in both."""
+    last = len(bank) - 1
+
+    assert np.array_equal(bank.audio(-1), bank.audio(last))
+    assert np.array_equal(bank.band_energy(-1), bank.band_energy(last))
+    assert len(bank.gather([])[0]) == 0
+    for read in (bank.audio, bank.band_energy):
+        with pytest.raises(IndexError):
+            read(last + 1)
