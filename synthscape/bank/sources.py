@@ -83,7 +83,11 @@ def find_files(source: Path, include: Sequence[str] = ()) -> Folder:
 
 
 def _is_left_out(folder: Path) -> bool:
-    return folder.name.startswith(".") or folder.is_symlink() or (folder / STORE_FILE).is_file()
+    try:
+        is_store = (folder / STORE_FILE).is_file()
+    except OSError:  # a folder we may not look into: rejected when it is listed
+        is_store = False
+    return folder.name.startswith(".") or folder.is_symlink() or is_store
 
 
 def read_recordings(

@@ -250,7 +250,7 @@ def _sort_into_classes(
     if not order:
         raise PlanError(
             f"{bank.path}: no class is left to place ({_listed(filtered) or 'all classes are too small'}); "
-            "loosen classes.include, classes.min_clips or licences"
+            "loosen classes.include, classes.min_clips or licences, or ask for longer scenes"
         )
     number = {name: i for i, name in enumerate(order)}
     ids = np.where(usable, names.map(number).fillna(-1).to_numpy(dtype=np.int64), -1).astype(np.int32)

@@ -64,7 +64,9 @@ def test_gaps_longer_than_the_scene(spec_of, tmp_path):
 
 def test_backgrounds_that_cancel(spec_of):
     """Two backgrounds of one sample each may sum to exactly zero; that gave NaN as audio, written as noise."""
-    scenes = SceneGenerator(spec_of("duration=0.0000625", "background.mix.probability=1", "empty_share=1"))
+    scenes = SceneGenerator(
+        spec_of("duration=0.0000625", "events.edges=truncate", "background.mix.probability=1", "empty_share=1")
+    )
     with pytest.raises(MixError, match="cancel each other"):
         scenes.render(range(8))
 

@@ -6,6 +6,8 @@ import csv
 import math
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from synthscape.bank.build import Recording, build_store
 from synthscape.bank.decode import decode
 from synthscape.bank.sources import find_files, read_recordings
 from synthscape.errors import AudioError, SpecError
+from tests.ordinary_user import AS_ORDINARY_USER
 
 RATE = 16000
 
@@ -53,18 +56,20 @@ def test_what_looks_like_a_recording_and_is_none(tmp_path):
     assert folder.ignored == [".hidden/", "elsewhere/"]
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may list every folder")
+@pytest.mark.skipif(os.name != "posix", reason="folders are locked by their mode")
 def test_a_folder_that_can_not_be_listed(tmp_path):
-    """Its recordings can't be built, so it is rejected by name; the source itself must be listable."""
+    """Its recordings can't be built, so it is rejected by name; the rest is built, and the exit code says so."""
     source = tmp_path / "source"
     (source / "locked").mkdir(parents=True)
     soundfile.write(source / "good.wav", _noise(1), RATE)
     (source / "locked").chmod(0)
+    build = ["-c", "from synthscape.cli import main; main()", "bank", "build", source, "--out", tmp_path / "bank"]
     try:
-        build_store(read_recordings(find_files(source), RATE), tmp_path / "bank")
+        ended = subprocess.run([sys.executable, "-c", AS_ORDINARY_USER, sys.executable, *build], check=False)
     finally:
         (source / "locked").chmod(0o700)
 
+    assert ended.returncode == 1
     assert _rejected(tmp_path / "bank") == {"locked": "not_accessible"}
 
 

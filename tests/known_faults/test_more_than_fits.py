@@ -28,7 +28,7 @@ def test_more_scenes_than_the_disk_can_hold(spec_of, tmp_path):
 def test_more_shards_than_can_be_kept_account_of(spec_of, tmp_path, monkeypatch):
     """A shard for every scene of a large dataset asks for more memory than the scenes do."""
     monkeypatch.setattr(memory, "_machine_bytes", lambda: 2**30)
-    few = ["items=200000", "duration=0.01", f"output.dir={tmp_path / 'out'}"]
+    few = ["items=200000", "duration=0.01", "events.edges=truncate", f"output.dir={tmp_path / 'out'}"]
     with pytest.raises(SpecError, match=r"items_per_shard: 200000 shards .* GB are free; raise it"):
         render(spec_of(*few, "output.items_per_shard=1"))
 

@@ -12,19 +12,9 @@ import pytest
 
 from synthscape.bank.store import ClipStore
 from synthscape.output.dataset import open_dataset
+from tests.ordinary_user import AS_ORDINARY_USER
 from tests.packaging.installs import install, run, site_packages
 
-# Root may write to read-only files. Without these capabilities it may not, and still owns and reads everything.
-_AS_ORDINARY_USER = """
-import ctypes, os, sys
-if hasattr(os, "geteuid") and os.geteuid() == 0:
-    libc = ctypes.CDLL(None, use_errno=True)
-    PR_CAPBSET_DROP, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER = 24, 1, 2, 3
-    for capability in (DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER):
-        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-            sys.exit(f"can't give up the rights of root: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 _WARNING = "no writable cache folder"
 
 
@@ -40,7 +30,7 @@ class ReadOnly:
         """Run a program of the environment without a way around the read-only folders."""
         # Kernels are compiled without optimisation, as only that they are compiled matters here.
         environment = {"HOME": str(self.home), "USERPROFILE": str(self.home), "NUMBA_OPT": "0"}
-        return run([sys.executable, "-c", _AS_ORDINARY_USER, *command], cwd, environment)
+        return run([sys.executable, "-c", AS_ORDINARY_USER, *command], cwd, environment)
 
     def content(self) -> list[tuple[str, int]]:
         """All that is in the folders: path and time of the last change."""
