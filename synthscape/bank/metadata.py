@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from synthscape.bank.schema import COLUMNS, METADATA_COLUMNS, is_cluster, nearest
+from synthscape.bank.schema import COLUMNS, MEDIA, METADATA_COLUMNS, is_cluster, nearest
 from synthscape.errors import SpecError
 
 FILE_COLUMNS: Final = ("file", "path")
@@ -180,6 +180,8 @@ def typed(column: str, cell: str, where: str) -> Any:
         if value != value or value in (float("inf"), float("-inf")):
             raise SpecError(f"{where}: {column!r} should be a finite number, got {cell!r}; leave it empty if unknown")
         return value
+    if column == "medium" and cell not in MEDIA:
+        raise SpecError(f"{where}: 'medium' should be one of {', '.join(MEDIA)}, got {cell!r}; correct it")
     return cell
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 FORMAT: Final = "synthscape-store"
 FORMAT_VERSION: Final = 1
 KINDS: Final = ("pseudovox", "backgrounds", "impulses")
+MEDIA: Final = ("air", "water", "contact")  # what the microphone was in or on; calls go with backgrounds of their own
 ALIGN_SAMPLES: Final = 8  # every clip starts on a multiple of this
 BLOCK_S: Final = 0.05  # length of a block of the band-energy table
 FULL_SCALE: Final = 32768.0  # stored sample value = int16 / FULL_SCALE
@@ -61,7 +62,7 @@ BIOLOGY: Final[dict[str, pa.DataType]] = {
     "individual": pa.string(),
     "unit": pa.string(),  # element, call, bout
     "cluster": pa.string(),
-    "medium": pa.string(),  # air, water, contact
+    "medium": pa.string(),  # of MEDIA
 }
 EXTENT: Final[dict[str, pa.DataType]] = {
     "start": pa.int64(),  # first sample in the concatenated audio files

@@ -84,6 +84,8 @@ class StoreWriter:
         if sample_rate < 1:
             raise StoreError(f"sample_rate must be a positive number of Hz, got {sample_rate}")
         self.path = Path(path)
+        if self.path.is_symlink():  # the store goes where it leads, and the link stays
+            self.path = self.path.resolve()
         self.kind = kind
         self.sample_rate = sample_rate
         self.n_clips = 0

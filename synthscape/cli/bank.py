@@ -54,7 +54,7 @@ def build(
     from synthscape.bank.annotations import Annotations, read_annotations
     from synthscape.bank.build import build_store
     from synthscape.bank.decode import CHANNELS
-    from synthscape.bank.metadata import Metadata, read_metadata
+    from synthscape.bank.metadata import Metadata, read_metadata, typed
     from synthscape.bank.schema import KINDS, METADATA_COLUMNS, nearest
     from synthscape.bank.sources import find_files, read_recordings
     from synthscape.bank.writer import check_free
@@ -96,7 +96,7 @@ def build(
                 boxes,
                 mixture,
                 lambda _: advance(),
-                {"medium": medium} if medium else None,
+                {"medium": typed("medium", medium, "--medium")} if medium else None,
             ),
             out,
             kind,

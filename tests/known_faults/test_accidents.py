@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from synthscape.bank.store import ClipStore
+from synthscape.bank.writer import StoreWriter
 from synthscape.errors import MixError, PlanError, SpecError
 from synthscape.scale.render import render
 from synthscape.spec import load_spec
@@ -87,3 +89,18 @@ def test_rows_from_the_end_and_past_it(bank):
     for read in (bank.audio, bank.band_energy):
         with pytest.raises(IndexError):
             read(last + 1)
+
+
+@pytest.mark.parametrize("target_exists", [True, False])
+def test_a_link_as_the_place_of_a_store(tmp_path, target_exists):
+    """The store goes where the link leads, also when it is replaced; the link stays one."""
+    if target_exists:
+        (tmp_path / "disk").mkdir()
+    (tmp_path / "bank").symlink_to("disk")
+    for overwrite in (False, True):
+        with StoreWriter(tmp_path / "bank", "pseudovox", 16000, overwrite=overwrite) as writer:
+            writer.add(np.sin(np.arange(500.0)), {})
+
+    assert (tmp_path / "bank").is_symlink()
+    assert len(ClipStore.open(tmp_path / "disk")) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank", "disk"]

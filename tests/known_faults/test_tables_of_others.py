@@ -52,6 +52,7 @@ def test_a_cell_in_no_column_is_refused_with_its_line(tmp_path):
         ("file,species\na.wav,Pic épeiche\n".encode("latin-1"), "t.csv", "save it as UTF-8"),
         ("file,species\na.wav,x\n".encode("utf-16"), "t.csv", "save it as UTF-8"),
         ('file,species\n"a.wav,x\nb.wav,y\n', "t.csv", "is a quote not closed"),
+        ("file,medium\na.wav,Air\n", "t.csv", "line 2: 'medium' should be one of air, water, contact, got 'Air'"),
         ('file,lat\na.wav,"47,5"\n', "t.csv", "line 2: 'lat' should be a number with a decimal point, got '47,5'"),
     ],
 )
