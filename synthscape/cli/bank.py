@@ -201,7 +201,9 @@ def _print_summary(summary: dict[str, Any]) -> None:
     _print_names("rows of the metadata name no file", said.get("rows_without_file", []))
     _print_names("names matched only after Unicode normalisation", said.get("matched_after_unicode_normalisation", []))
     if said.get("rows_for_files_elsewhere"):
-        typer.echo(f"{said['rows_for_files_elsewhere']} rows of the metadata are for other files than those of the build")
+        typer.echo(
+            f"{said['rows_for_files_elsewhere']} rows of the metadata are for other files than those of the build"
+        )
     drawn = summary.get("annotations", {})
     for name, why in drawn.get("text_files_not_read", {}).items():
         typer.echo(f"{_shown(name)} was not read as annotations: {why}")

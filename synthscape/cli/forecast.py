@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from synthscape.cli.render import share
+from synthscape.cli.words import share
 from synthscape.labels.pcm import to_pcm16
 from synthscape.output.audio import check_format, encode
 from synthscape.plan.plan import DB_STEPS, DROP_REASONS

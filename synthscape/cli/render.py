@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from synthscape.cli.spec import JsonOption, OverridesArgument, SpecArgument
+from synthscape.cli.words import share
 
 if TYPE_CHECKING:
     from synthscape.scale.render import RenderReport
@@ -145,11 +146,6 @@ def _summary(report: RenderReport) -> list[str]:
     lines += [f"note      {note}" for note in report.info["notes"]]
     lines += [f"warning   {warning}" for warning in report.info["warnings"]]
     return lines
-
-
-def share(part: int, whole: int) -> str:
-    """A share in percent, as text; a dash of nothing."""
-    return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def _print_json(content: dict[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""mix."""
+"""Planned scenes to audio: levels, one definition of SNR, peak safety."""

@@ -1,1 +1,1 @@
-"""plan."""
+"""Counter-based random numbers, and where every call stands: a `ScenePlan`, columns without audio."""
