@@ -22,6 +22,7 @@ contracts: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed
+	$(BIN)/python -m pytest --doctest-modules synthscape kernels/synthscape_kernels
 	$(BIN)/python -m pytest
 
 $(VENV)/.installed: pyproject.toml
