@@ -161,7 +161,12 @@ def test_failed_items_are_listed(run, tmp_path, stores):
 def test_interrupted_render_goes_on(spec, stores, tmp_path):
     """Ctrl-C ends with 130 and one line; the same command then makes the dataset that was never interrupted."""
     more = ("items=400", "output.items_per_shard=20")
-    process = subprocess.Popen([*COMMAND, "render", spec, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "render", spec, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background inherits "ignore"
+    )
     limit = time.monotonic() + 60
     while not list((tmp_path / "out").glob("receipts/[0-9]*.json")) and time.monotonic() < limit:
         time.sleep(0.005)
