@@ -1,4 +1,4 @@
-"""Seconds to samples and back: the one place where times are rounded."""
+"""Seconds to samples: the one place where times are rounded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Final
 from synthscape_kernels.rounding import round_to_samples
 
 Seconds = float
-Hertz = float
-Decibels = float
 
 _MAX_SAMPLES: Final = 2**62
 
@@ -33,12 +31,3 @@ def seconds_to_samples(time_s: Seconds, sample_rate: int) -> int:
     if not math.isfinite(samples) or abs(samples) > _MAX_SAMPLES:
         raise ValueError(f"{time_s!r} s at {sample_rate} Hz is not a number of samples")
     return int(round_to_samples(time_s, sample_rate))
-
-
-def samples_to_seconds(samples: int, sample_rate: int) -> Seconds:
-    """Seconds of a sample position, float64.
-
-    >>> samples_to_seconds(8000, 16000)
-    0.5
-    """
-    return samples / sample_rate

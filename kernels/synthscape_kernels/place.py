@@ -52,8 +52,7 @@ COUNT_ATTEMPTS: Final = 64
     SILENT_BACKGROUND,
     SILENT_EVENT,
     OVER_LIMIT,
-    N_REASONS,
-) = _numbered(12)  # in step with synthscape.plan.plan.DROP_REASONS
+) = _numbered(11)  # in step with synthscape.plan.plan.DROP_REASONS
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
 FREE: Final = np.int64(-1)  # no gap process: the onset is free
@@ -199,7 +198,7 @@ class Job(NamedTuple):
     tables: Tables
     number: NDArray[np.int64]  # [scenes] scene numbers
     scene: NDArray[np.void]  # [scenes] of SCENE_ROW
-    drops: NDArray[np.int32]  # [scenes, N_REASONS]
+    drops: NDArray[np.int32]  # [scenes, reasons]
     background: NDArray[np.void]  # [scenes, 2] of BACKGROUND_ROW
     event: NDArray[np.void]  # of EVENT_ROW, filled from 0
     order: NDArray[np.int64]  # like event: the events of each scene by onset

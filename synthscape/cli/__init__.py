@@ -12,7 +12,7 @@ from synthscape.cli.app import app
 from synthscape.errors import SynthscapeError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-DONE, FOUND, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+WRONG_INPUT, INTERRUPTED = 2, 130  # 0 is done, and 1 that some items failed or a check found something
 
 
 def main() -> None:

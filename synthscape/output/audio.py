@@ -6,7 +6,7 @@ import io
 import os
 import struct
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import soundfile
@@ -74,29 +74,20 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def read_pcm(path: Path) -> NDArray[np.int16]:
-    """Samples of a scene's file, int16 [n_samples].
-
-    Raises:
-        DatasetError: the file is missing or damaged.
-    """
-    try:
-        pcm, _ = soundfile.read(path, dtype="int16")
-    except (soundfile.SoundFileError, OSError) as error:
-        state = f"can't be read ({error})" if path.exists() else "is missing"
-        raise DatasetError(f"{path} {state}; render the dataset again: what is missing is made anew") from None
-    samples: NDArray[np.int16] = pcm
-    return samples
+    """Samples of a scene's file, int16 [n_samples]; raises DatasetError if it is missing or damaged."""
+    pcm: NDArray[np.int16] = _read(path, "int16")
+    return pcm
 
 
 def read_float(path: Path) -> NDArray[np.float32]:
-    """Samples of a stem, float32 [n_samples].
-
-    Raises:
-        DatasetError: the file is missing or damaged.
-    """
-    try:
-        samples, _ = soundfile.read(path, dtype="float32")
-    except (soundfile.SoundFileError, OSError) as error:
-        raise DatasetError(f"{path} can't be read ({error}); render the dataset again") from None
-    stem: NDArray[np.float32] = samples
+    """Samples of a stem, float32 [n_samples]; raises DatasetError if it is missing or damaged."""
+    stem: NDArray[np.float32] = _read(path, "float32")
     return stem
+
+
+def _read(path: Path, dtype: str) -> Any:
+    try:
+        return soundfile.read(path, dtype=dtype)[0]
+    except (soundfile.SoundFileError, OSError) as error:
+        state = f"can't be read ({error})" if path.exists() else "is missing"
+        raise DatasetError(f"{path} {state}; render the dataset again: what is missing is made anew") from None

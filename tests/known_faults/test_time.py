@@ -14,7 +14,7 @@ from synthscape import ClipStore, SceneGenerator, Spec, load_spec
 from synthscape.bank.activity import cut_window, find_windows
 from synthscape.bank.writer import StoreWriter
 from synthscape.plan.plan import DROP_REASONS
-from synthscape.units import samples_to_seconds, seconds_to_samples
+from synthscape.units import seconds_to_samples
 
 RATE = 8000
 SpecOf = Callable[..., Spec]
@@ -23,7 +23,7 @@ SpecOf = Callable[..., Spec]
 @given(samples=st.integers(0, 10**10), rate=st.sampled_from([8000, 11025, 16000, 22050, 44100, 48000, 256_000]))
 def test_seconds_give_their_samples_back(samples: int, rate: int) -> None:
     """There is one rounding, to the nearest: no time is a sample short (int() was, in several tools)."""
-    assert seconds_to_samples(samples_to_seconds(samples, rate), rate) == samples
+    assert seconds_to_samples(samples / rate, rate) == samples  # seconds in labels are samples / rate
 
 
 def test_a_duration_is_rounded_not_cut(spec_of: SpecOf) -> None:

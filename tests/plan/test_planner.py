@@ -458,3 +458,10 @@ def test_every_plan_keeps_the_rules(
     assert (plan.offset <= plan.clip_offset).all()
     assert (plan.fade_in + plan.fade_out <= plan.clip_offset - plan.clip_onset).all()
     assert (plan.n_samples == int(float(f"{duration:.4f}") * 16000 + 0.5)).all()
+
+
+def test_reasons_are_in_step_with_the_kernel() -> None:
+    """Each reason of the plan is the number of that name in the kernel, so no drop is booked under another's name."""
+    from synthscape_kernels import place
+
+    assert [int(getattr(place, reason.upper())) for reason in DROP_REASONS] == list(range(len(DROP_REASONS)))

@@ -113,7 +113,7 @@ def disk_against_memory(data: Dataset) -> Callable[[Scenes], None]:
 
 @pytest.mark.parametrize("which", ["field", "bats"])
 def test_labels_of_real_recordings_are_true(which: str, request: pytest.FixtureRequest) -> None:
-    """Labels of 350 scenes on disk are what measuring stems gives, and every asked SNR is reached."""
+    """Labels of the first 350 of the scenes on disk are what measuring stems gives, and every asked SNR is reached."""
     rendered: Rendered = request.getfixturevalue(which)
     generator = SceneGenerator(load_spec("strong_detection", rendered.overrides))
     n = min(generator.spec.items, 350)
