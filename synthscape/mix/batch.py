@@ -19,7 +19,7 @@ class SceneBatch:
     """
 
     plan: ScenePlan
-    audio: NDArray[np.float32]  # [s, samples]
+    audio: NDArray[np.float32]  # [s, samples]; [s, 0] where it was asked for as ``pcm``
     scene_gain_db: NDArray[np.float64]  # [s] 0 or less: what kept the peak under -1 dBFS
     level_dbfs: NDArray[np.float64]  # [s] background level in the audio as delivered, scene gain included
 
@@ -29,6 +29,7 @@ class SceneBatch:
     snr_local_db: NDArray[np.float64]  # [e] against the background in [onset, offset)
     snr_band_db: NDArray[np.float64]  # [e] both in the event's band, in [onset, offset)
 
+    pcm: NDArray[np.int16] | None = None  # [s, samples] the audio as written
     stems: NDArray[np.float32] | None = None  # [e, samples] before the scene gain
     background: NDArray[np.float32] | None = None  # [s, samples] before the scene gain
     failures: dict[int, str] | None = None  # position in the batch -> why the scene could not be rendered

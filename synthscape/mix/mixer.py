@@ -9,6 +9,7 @@ event's band by the DFT of those samples (``band``). k is the clip's signal shar
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,35 +20,22 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import band_energies, power_db, reference_band, scene_gain_db
+from synthscape.mix.levels import band_energies, band_energy, reference_band, scene_gain_db
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, ScenePlan
+from synthscape.plan.planner import listed_ratios, ratio_table
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
-from synthscape_kernels import mix
-from synthscape_kernels.filters import FilterBank
+from synthscape_kernels import mix, pcm
+from synthscape_kernels.filters import FilterBank, Filters
 from synthscape_kernels.place import loop_crossfade
 
 Floats = NDArray[np.float64]
+Audio = NDArray[np.float32]
 
 # Memory that mixing and encoding a scene takes beside what is kept of it, bytes per sample, measured.
 _SCENE_BYTES: Final = 16
 _EVENT_BYTES: Final = 48  # the transforms of the longest event
-
-
-@dataclass(frozen=True)
-class _Mixed:
-    """One scene, mixed: what goes into the batch's columns."""
-
-    audio: NDArray[np.float32]
-    background: NDArray[np.float32]
-    pieces: NDArray[np.float32]  # all events' pieces one after the other, at unit gain
-    piece: NDArray[np.int64]  # [events + 1] where they begin
-    gain: Floats
-    snr_scene_db: Floats
-    snr_local_db: Floats
-    snr_band_db: Floats
-    scene_gain_db: float
-    level_dbfs: float
+_MOST_KNOWN_BANDS: Final = 2**22
 
 
 def memory_needed(plan: ScenePlan, stems: bool) -> int:
@@ -60,6 +48,37 @@ def memory_needed(plan: ScenePlan, stems: bool) -> int:
     pieces = int(np.bincount(scene, weights=heard, minlength=1).max())
     kept = len(plan) + (len(plan) + plan.n_events if stems else 0)
     return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(heard.max(initial=0))
+
+
+@dataclass
+class _Batch:
+    """A plan as the kernels take it, and what is mixed and measured so far."""
+
+    plan: ScenePlan
+    filters: Filters
+    events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
+    levels: NDArray[np.void]  # [e] of mix.LEVEL
+    known_place: NDArray[np.int64]  # [e] of its in-band energy among the known ones, or -1
+    background_power: Floats  # [s]
+    scene_gain_db: Floats  # [s]
+    audio: Audio | None  # [s, samples]
+    pcm: NDArray[np.int16] | None  # [s, samples]
+    stems: Audio | None  # [e, samples]
+    background: Audio | None  # [s, samples]
+
+
+class _Scratch(threading.local):
+    """Arrays each thread mixes in, kept from scene to scene: fresh ones cost as much as the mixing."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Audio] = {}
+
+    def __call__(self, name: str, size: int) -> Audio:
+        """Array ``name`` with room for ``size`` samples, whatever it held before."""
+        array = self._arrays.get(name)
+        if array is None or len(array) < size:
+            array = self._arrays[name] = np.empty(size, np.float32)
+        return array[:size]
 
 
 class Mixer:
@@ -86,13 +105,16 @@ class Mixer:
         self._high_hz = bank.numbers("high_hz")
         self._background_peak = backgrounds.numbers("peak")
         self._filters: FilterBank | None = None
+        self._scratch = _Scratch()
+        self._known_bands = _KnownBands(spec, n)
 
-    def render(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+    def render(self, plan: ScenePlan, *, stems: bool = False, pcm: bool = False) -> SceneBatch:
         """Mix all scenes of a plan.
 
         Args:
             plan: of the same spec and stores.
             stems: also give every event and the background by itself, before the scene gain.
+            pcm: give the audio as the 16-bit samples that are written (``batch.pcm``) instead of as floats.
 
         A scene in which an event or the background turns out to have no power is not delivered: its audio is zero and
         ``failures`` says why, naming the clip.
@@ -107,117 +129,140 @@ class Mixer:
                 f"{len(plan)} scenes of up to {n_samples} samples{' with stems' if stems else ''} at once: {short}; "
                 "ask for fewer at a time, or for shorter ones"
             )
-        audio = np.zeros((len(plan), n_samples), np.float32)
-        stem_audio = np.zeros((plan.n_events, n_samples), np.float32) if stems else None
-        background_audio = np.zeros((len(plan), n_samples), np.float32) if stems else None
-        scene_gain, level = np.zeros(len(plan)), np.full(len(plan), np.nan)
-        gain, scene_db, local_db, band_db = (np.full(plan.n_events, np.nan) for _ in range(4))
+        batch = _Batch(
+            plan=plan,
+            filters=self._filters_for(plan),
+            events=self._events(plan),
+            levels=np.full(plan.n_events, np.nan, mix.LEVEL),
+            known_place=self._known_bands.places(plan),
+            background_power=np.full(len(plan), np.nan),
+            scene_gain_db=np.zeros(len(plan)),
+            audio=None if pcm else np.zeros((len(plan), n_samples), np.float32),
+            pcm=np.zeros((len(plan), n_samples), np.int16) if pcm else None,
+            stems=np.zeros((plan.n_events, n_samples), np.float32) if stems else None,
+            background=np.zeros((len(plan), n_samples), np.float32) if stems else None,
+        )
         failures: dict[int, str] = {}
-        filters = self._filters_for(plan)
         for i in range(len(plan)):
-            events = plan.events_of(i)
             try:
-                mixed = self._mix(plan, i, filters)
+                self._mix(batch, i)
             except SynthscapeError as error:  # a damaged clip ends its scene, not the run
                 failures[i] = str(error)
-                continue
-            audio[i, : len(mixed.audio)] = mixed.audio
-            scene_gain[i], level[i] = mixed.scene_gain_db, mixed.level_dbfs
-            gain[events] = mixed.gain
-            scene_db[events], local_db[events] = mixed.snr_scene_db, mixed.snr_local_db
-            band_db[events] = mixed.snr_band_db
-            if stem_audio is not None and background_audio is not None:
-                background_audio[i, : len(mixed.background)] = mixed.background
-                for j, e in enumerate(range(events.start, events.stop)):
-                    begin, end = mixed.piece[j], mixed.piece[j + 1]
-                    at = max(int(plan.clip_onset[e]), 0)
-                    stem_audio[e, at : at + end - begin] = np.float32(mixed.gain[j]) * mixed.pieces[begin:end]
-        with np.errstate(divide="ignore"):
-            gain_db = 20.0 * np.log10(gain)
-        return SceneBatch(
-            plan=plan,
-            audio=audio,
-            scene_gain_db=scene_gain,
-            level_dbfs=level,
-            gain_db=gain_db,
-            signal_share=self._share[plan.clip],
-            snr_scene_db=scene_db,
-            snr_local_db=local_db,
-            snr_band_db=band_db,
-            stems=stem_audio,
-            background=background_audio,
-            failures=failures or None,
-        )
+                batch.levels[plan.events_of(i)] = np.nan
+                batch.background_power[i] = np.nan
+                for part in (batch.audio, batch.pcm, batch.background):
+                    if part is not None:
+                        part[i] = 0
+        return self._measured(batch, failures)
 
-    def _filters_for(self, plan: ScenePlan) -> FilterBank:
+    def _measured(self, batch: _Batch, failures: dict[int, str]) -> SceneBatch:
+        plan, levels = batch.plan, batch.levels
+        share = self._share[plan.clip]
+        scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
+        with np.errstate(divide="ignore"):
+            gain_db = 20.0 * np.log10(levels["gain"])
+            background_db = 10.0 * np.log10(batch.background_power)
+            power = share * levels["energy"] / (plan.offset - plan.onset)
+            return SceneBatch(
+                plan=plan,
+                audio=np.zeros((len(plan), 0), np.float32) if batch.audio is None else batch.audio,
+                pcm=batch.pcm,
+                scene_gain_db=batch.scene_gain_db,
+                level_dbfs=background_db + batch.scene_gain_db,
+                gain_db=gain_db,
+                signal_share=share,
+                snr_scene_db=10.0 * np.log10(power) - background_db[scene] + gain_db,
+                snr_local_db=10.0 * np.log10(share * levels["energy"] / levels["local"]) + gain_db,
+                snr_band_db=10.0 * np.log10(share * levels["band"] / levels["background_band"]) + gain_db,
+                stems=batch.stems,
+                background=batch.background,
+                failures=failures or None,
+            )
+
+    def _events(self, plan: ScenePlan) -> NDArray[np.void]:
+        """The plan's events as the kernels take them; where their clips begin is filled in scene by scene."""
+        events = np.zeros(plan.n_events, mix.EVENT)
+        for name in ("ratio", "clip_onset", "clip_offset", "onset", "offset", "fade_in", "fade_out"):
+            events[name] = getattr(plan, name)
+        events["length"] = self._bank.lengths[plan.clip]
+        events["backwards"] = plan.reversed
+        events["group"] = plan.gain_group
+        events["share"] = self._share[plan.clip]
+        events["wanted"] = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
+        n_events = np.diff(plan.event_offsets)
+        n_samples = np.repeat(plan.n_samples, n_events)
+        events["piece_onset"] = np.maximum(plan.clip_onset, 0)
+        events["piece_length"] = np.minimum(plan.clip_offset, n_samples) - events["piece_onset"]
+        ends = np.cumsum(events["piece_length"])
+        before = np.append(0, ends)[plan.event_offsets[:-1]]
+        events["piece"] = ends - events["piece_length"] - np.repeat(before, n_events)
+        return events
+
+    def _filters_for(self, plan: ScenePlan) -> Filters:
         """The filter tables of a plan's ratios. A grown copy replaces the shared one whole, so threads may race."""
         used = np.unique(np.concatenate([plan.ratio, plan.background_ratio.ravel()]))
         used = used[plan.ratio_p[used] != plan.ratio_q[used]]  # ratio 1 copies
         known = self._filters
         if known is not None and (known.offset[used] >= 0).all():
-            return known
+            return known.filters
         grown = FilterBank(plan.ratio_p, plan.ratio_q)
         before = np.flatnonzero(known.offset >= 0) if known is not None else np.zeros(0, np.int64)
         grown.require(np.union1d(used, before).astype(np.int16))
         self._filters = grown
-        return grown
+        return grown.filters
 
-    def _mix(self, plan: ScenePlan, i: int, filters: FilterBank) -> _Mixed:
+    def _mix(self, batch: _Batch, i: int) -> None:
+        """Mix one scene into the batch.
+
+        Raises:
+            SynthscapeError: the background or an event has no power; a clip is damaged.
+        """
+        plan = batch.plan
         n = int(plan.n_samples[i])
-        background = self._mix_background(plan, i, filters)
-        background_power = mix.energy(background, 0, n) / n
+        which = plan.events_of(i)
+        events, levels = batch.events[which], batch.levels[which]
+        mixed = self._scratch("mixed", n)
+        batch.background_power[i] = power = self._mix_background(batch, i, mixed)
+        if len(events):
+            packed, events["start"] = self._bank.locate(plan.clip[which])
+            pieces = self._scratch("pieces", int(events["piece"][-1] + events["piece_length"][-1]))
+            mix.play_events(packed, events, batch.filters, False, pieces)
+            mix.measure_events(events, pieces, mixed, levels)
+            self._measure_bands(batch, which, pieces, mixed)
+            self._set_gains(plan, i, events, levels, power)
+            if batch.stems is not None and batch.background is not None:
+                for event, level, stem in zip(events, levels, batch.stems[which], strict=True):
+                    at, size = int(event["piece_onset"]), int(event["piece_length"])
+                    stem[at : at + size] = pieces[event["piece"] :][:size]
+                    mix.scale(stem, level["gain"])
+        if batch.background is not None:
+            batch.background[i, :n] = mixed
+        if len(events):
+            mix.add_events(events, levels, pieces, mixed)
+        batch.scene_gain_db[i] = shift_db = scene_gain_db(mix.peak(mixed))
+        factor = 10.0 ** (shift_db / 20.0)
+        if batch.audio is not None:
+            batch.audio[i, :n] = mixed if factor == 1.0 else mixed * np.float32(factor)
+        if batch.pcm is not None:
+            if factor != 1.0:
+                mix.scale(mixed, factor)
+            pcm.to_pcm16(mixed, batch.pcm[i, :n])
 
-        events = plan.events_of(i)
-        clips = plan.clip[events]
-        clip_onset, clip_offset = plan.clip_onset[events], plan.clip_offset[events]
-        heard = np.minimum(clip_offset, n) - np.maximum(clip_onset, 0)
-        piece = np.append(0, np.cumsum(heard)).astype(np.int64)
-        pieces = np.empty(int(piece[-1]), np.float32)
-        packed, start = self._bank.gather(clips)
-        mix.play_events(
-            packed, start, self._bank.lengths[clips], plan.ratio[events], plan.reversed[events],
-            clip_onset, clip_offset, plan.fade_in[events], plan.fade_out[events],
-            plan.ratio_p, plan.ratio_q, filters.taps, filters.offset, filters.half, n, piece, pieces,
-        )  # fmt: skip
-
-        power = self._powers(plan, i, background, pieces, piece)
-        gain = self._gains(plan, i, power, background_power)
-        audio = background.copy()
-        mix.add_events(clip_onset, piece, gain, pieces, audio)
-        shift_db = scene_gain_db(mix.peak(audio))
-        if shift_db < 0:
-            mix.scale(audio, 10.0 ** (shift_db / 20.0))
-        gain_db = 20.0 * np.log10(gain)
-        return _Mixed(
-            audio=audio,
-            background=background,
-            pieces=pieces,
-            piece=piece,
-            gain=gain,
-            snr_scene_db=_db(power.share * power.event / power.samples) - power_db(background_power) + gain_db,
-            snr_local_db=_db(power.share * power.event) - _db(power.local) + gain_db,
-            snr_band_db=_db(power.share * power.event_band) - _db(power.background_band) + gain_db,
-            scene_gain_db=shift_db,
-            level_dbfs=power_db(background_power) + shift_db,
-        )
-
-    def _mix_background(self, plan: ScenePlan, i: int, filters: FilterBank) -> NDArray[np.float32]:
-        """The scene's background at its planned level, float32 [samples]."""
-        n = int(plan.n_samples[i])
+    def _mix_background(self, batch: _Batch, i: int, mixed: Audio) -> float:
+        """Fill ``mixed`` with the scene's background at its planned level: its power."""
+        plan = batch.plan
+        n = len(mixed)
         as_recorded = plan.level_dbfs[i] == AS_RECORDED
-        mixed = np.zeros(n, np.float32)
-        for which in range(2):
-            row = int(plan.background[i, which])
-            if row == NO_BACKGROUND:
-                continue
+        level = 1.0 if as_recorded else 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0)
+        rows = [int(row) for row in plan.background[i] if row != NO_BACKGROUND]
+        for which, row in enumerate(rows):
+            layer = mixed if which == 0 else self._scratch("layer", n)
             ratio = int(plan.background_ratio[i, which])
-            p, q = int(plan.ratio_p[ratio]), int(plan.ratio_q[ratio])
-            pcm = self._backgrounds.pcm(row)
-            layer = np.empty(n, np.float32)
+            samples = self._backgrounds.pcm(row)
+            played = -(-len(samples) * int(plan.ratio_p[ratio]) // int(plan.ratio_q[ratio]))
             mix.play_background(
-                pcm, 0, len(pcm), p, q, filters.taps, filters.offset[ratio], filters.half[ratio],
-                int(plan.background_offset[i, which]),
-                loop_crossfade(-(-len(pcm) * p // q), self._crossfade_samples), layer,
+                samples, 0, len(samples), ratio, batch.filters, int(plan.background_offset[i, which]),
+                loop_crossfade(played, self._crossfade_samples), layer,
             )  # fmt: skip
             power = mix.energy(layer, 0, n) / n
             if power == 0:
@@ -234,93 +279,92 @@ class Mixer:
                     )
             else:
                 gain = 10.0 ** (which * plan.background_mix_db[i] / DB_STEPS / 20.0) / math.sqrt(power)
+            if len(rows) == 1:
+                gain *= level
             mix.scale(layer, gain)
-            mixed += layer
-        if not as_recorded:
-            power = mix.energy(mixed, 0, n) / n
-            if power == 0:
-                rows = " and ".join(self._named_background(int(row)) for row in plan.background[i] if row >= 0)
-                raise MixError(f"scene {int(plan.scene[i])}: {rows} cancel each other; ask for longer scenes")
-            mix.scale(mixed, 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0) / math.sqrt(power))
-        return mixed
+            if which > 0:
+                mixed += layer
+        total: float = mix.energy(mixed, 0, n) / n
+        if len(rows) > 1:
+            if total == 0:
+                named = " and ".join(self._named_background(row) for row in rows)
+                raise MixError(f"scene {int(plan.scene[i])}: {named} cancel each other; ask for longer scenes")
+            if not as_recorded:
+                mix.scale(mixed, level / math.sqrt(total))
+                total = mix.energy(mixed, 0, n) / n
+        return total
 
-    def _powers(
-        self,
-        plan: ScenePlan,
-        i: int,
-        background: NDArray[np.float32],
-        pieces: NDArray[np.float32],
-        piece: NDArray[np.int64],
-    ) -> _Powers:
-        """Energies of every event at unit gain and of the background behind it, over [onset, offset)."""
-        events = plan.events_of(i)
-        count = events.stop - events.start
-        event, local, event_band, background_band = (np.full(count, np.nan) for _ in range(4))
-        nyquist_hz = plan.sample_rate / 2
-        for j in range(count):
-            e = events.start + j
-            onset, offset = int(plan.onset[e]), int(plan.offset[e])
-            begin = int(piece[j]) + onset - max(int(plan.clip_onset[e]), 0)
-            event[j] = mix.energy(pieces, begin, begin + offset - onset)
-            local[j] = mix.energy(background, onset, offset)
-            clip = int(plan.clip[e])
-            low_hz, high_hz = self._low_hz[clip], self._high_hz[clip]
-            if not math.isnan(low_hz):
-                p, q = int(plan.ratio_p[plan.ratio[e]]), int(plan.ratio_q[plan.ratio[e]])
-                band = reference_band(low_hz, high_hz, p, q, nyquist_hz)
-                call = pieces[begin : begin + offset - onset]
-                event_band[j], background_band[j] = band_energies(
-                    call, background[onset:offset], plan.sample_rate, *band
-                )
-            if event[j] == 0:
-                raise MixError(
-                    f"scene {int(plan.scene[i])}: nothing is heard of clip {clip} of {self._bank.path} "
-                    f"in samples {onset} to {offset}; exclude the clip"
-                )
-        samples = (plan.offset[events] - plan.onset[events]).astype(np.float64)
-        return _Powers(samples, self._share[plan.clip[events]], event, local, event_band, background_band)
+    def _measure_bands(self, batch: _Batch, which: slice, pieces: Audio, background: Audio) -> None:
+        """In-band energies of a scene's events and of the background behind them."""
+        plan, events, known = batch.plan, batch.events[which], self._known_bands.energy
+        rate, clips, ratios, place = plan.sample_rate, plan.clip[which], plan.ratio[which], batch.known_place[which]
+        event_band, background_band = batch.levels["band"][which], batch.levels["background_band"][which]
+        begins = events["piece"] + events["onset"] - events["piece_onset"]
+        low_hz, high_hz = self._low_hz[clips], self._high_hz[clips]
+        for j in np.flatnonzero(~np.isnan(low_hz)).tolist():
+            p, q = int(plan.ratio_p[ratios[j]]), int(plan.ratio_q[ratios[j]])
+            band = reference_band(low_hz[j], high_hz[j], p, q, rate / 2)
+            onset, offset = int(events["onset"][j]), int(events["offset"][j])
+            begin = int(begins[j])
+            call, behind = pieces[begin : begin + offset - onset], background[onset:offset]
+            if place[j] < 0:
+                event_band[j], background_band[j] = band_energies(call, behind, rate, *band)
+                continue
+            if math.isnan(known[place[j]]):
+                known[place[j]] = band_energy(call, rate, *band)
+            event_band[j] = known[place[j]]
+            background_band[j] = band_energy(behind, rate, *band)
 
-    def _gains(self, plan: ScenePlan, i: int, power: _Powers, background_power: float) -> Floats:
-        """Amplitude gain of each event: one for all of a gain group, for the group's pooled active power."""
-        events = plan.events_of(i)
-        group = plan.gain_group[events]
-        signal = power.share * (power.event_band if self._reference == "band" else power.event)
-        noise = {
-            "scene": background_power * power.samples,
-            "local": power.local,
-            "band": power.background_band,
+    def _set_gains(
+        self, plan: ScenePlan, i: int, events: NDArray[np.void], levels: NDArray[np.void], background_power: float
+    ) -> None:
+        if not (levels["energy"] > 0).all():
+            e = plan.events_of(i).start + int(np.argmin(levels["energy"] > 0))
+            raise MixError(
+                f"scene {int(plan.scene[i])}: nothing is heard of clip {int(plan.clip[e])} of {self._bank.path} "
+                f"in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
+            )
+        levels["signal"] = events["share"] * (levels["band"] if self._reference == "band" else levels["energy"])
+        levels["noise"] = {
+            "scene": background_power * (events["offset"] - events["onset"]),
+            "local": levels["local"],
+            "band": levels["background_band"],
         }[self._reference]
-        gain = np.empty(len(group))
-        for number in np.unique(group):
-            members = group == number
-            pooled_signal, pooled_noise = float(signal[members].sum()), float(noise[members].sum())
-            if not (pooled_signal > 0 and pooled_noise > 0):
-                clip = int(plan.clip[events.start + int(np.flatnonzero(members)[0])])
-                what = "nothing of the call" if not pooled_signal > 0 else "no background"
-                raise MixError(
-                    f"scene {int(plan.scene[i])}: there is {what} in the reference band of clip {clip} of "
-                    f"{self._bank.path}; exclude the clip, or use events.snr.reference: local"
-                )
-            snr_db = plan.snr_db[events][members][0] / DB_STEPS
-            gain[members] = 10.0 ** (snr_db / 20.0) * math.sqrt(pooled_noise / pooled_signal)
-        return gain
+        failed = int(mix.set_gains(events, levels))
+        if failed >= 0:
+            members = events["group"] == events["group"][failed]
+            clip = int(plan.clip[plan.events_of(i)][failed])
+            what = "no background" if levels["signal"][members].sum() > 0 else "nothing of the call"
+            raise MixError(
+                f"scene {int(plan.scene[i])}: there is {what} in the reference band of clip {clip} of "
+                f"{self._bank.path}; exclude the clip, or use events.snr.reference: local"
+            )
 
     def _named_background(self, row: int) -> str:
         return f"background {row} of {self._backgrounds.path}"
 
 
-@dataclass(frozen=True)
-class _Powers:
-    """Energies of a scene's events over [onset, offset), float64 [events]; NaN bands where a clip has none."""
+class _KnownBands:
+    """In-band energies of calls heard whole and dry: nothing but clip, ratio and direction matters to them.
 
-    samples: Floats
-    share: Floats
-    event: Floats
-    local: Floats
-    event_band: Floats
-    background_band: Floats
+    Kept where a spec's ratios are few, so that such an event costs one transform less. Whether they are kept is a
+    matter of the spec and the plan alone, and so is every bit of the result, whatever was mixed before.
+    """
 
+    def __init__(self, spec: Spec, n_clips: int):
+        ratios = listed_ratios(spec.events.resample)
+        if n_clips * len(ratios) * 2 > _MOST_KNOWN_BANDS:
+            ratios = []
+        table = ratio_table(spec)
+        self._column = np.full(len(table), -1, np.int64)
+        self._column[[table.index(ratio) for ratio in ratios]] = np.arange(len(ratios))
+        self._n_columns = len(ratios)
+        self.energy = np.full(n_clips * len(ratios) * 2, np.nan)
 
-def _db(power: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(10.0 * np.log10(power))
+    def places(self, plan: ScenePlan) -> NDArray[np.int64]:
+        """Where in ``energy`` each event of a plan belongs, or -1, int64 [e]."""
+        column = self._column[plan.ratio]
+        n_samples = np.repeat(plan.n_samples, np.diff(plan.event_offsets))
+        whole = (plan.clip_onset >= 0) & (plan.clip_offset <= n_samples)  # so are its fades
+        place = (plan.clip * self._n_columns + column) * 2 + plan.reversed
+        return np.where((column >= 0) & whole, place, -1)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-PLAN_VERSION: Final = 1  # raised whenever the same spec would give another plan
+PLAN_VERSION: Final = 2  # raised whenever the same spec would give another plan
 
 EPOCH: Final = 2**40  # scene number = epoch x EPOCH + index
 DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB

@@ -15,13 +15,14 @@ from synthscape.errors import PlanError
 from synthscape.plan.index import ClassEntry, Index, build_index
 from synthscape.plan.plan import DROP_REASONS, TARGET, ScenePlan
 from synthscape.plan.program import ProgramBuilder
+from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import place
 from synthscape_kernels.place import Job, Tables
 from synthscape_kernels.ratios import GRID, as_ratio
 
-__all__ = ["ClassEntry", "Planner"]
+__all__ = ["ClassEntry", "Planner", "listed_ratios", "ratio_table"]
 
 _EVENTS_PER_CALL: Final = 65536
 _SCENES_PER_CALL: Final = 1024
@@ -51,7 +52,7 @@ class Planner:
         self.classes = index.classes
         self.filtered = index.filtered
         self.notes = index.notes
-        table = _ratio_table(spec)
+        table = ratio_table(spec)
         self.ratio_p = np.array([ratio.numerator for ratio in table], np.int32)
         self.ratio_q = np.array([ratio.denominator for ratio in table], np.int32)
         order = sorted(range(len(table)), key=table.__getitem__)
@@ -133,10 +134,18 @@ def _scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
     return numbers
 
 
-def _ratio_table(spec: Spec) -> list[Fraction]:
-    """The grid, and what the spec lists beside it."""
+def ratio_table(spec: Spec) -> list[Fraction]:
+    """The ratios that a plan's ``ratio`` columns index: the grid, and what the spec lists beside it."""
     listed = [as_ratio(value) for d in (spec.events.resample, spec.background.resample) for value in d.constants()]
     return list(dict.fromkeys([*GRID, *listed]))
+
+
+def listed_ratios(distribution: Distribution) -> list[Fraction]:
+    """All ratios that can be drawn, where each is listed by itself; else none."""
+    members = distribution.choices or (distribution,)
+    if any(member.kind != "constant" for member in members):
+        return []
+    return list(dict.fromkeys(as_ratio(value) for value in distribution.constants()))
 
 
 def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]:

@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError, MixError, SpecError
 from synthscape.labels.batches import join_measured, take_scenes
-from synthscape.labels.pcm import pcm_hash, to_pcm16
+from synthscape.labels.pcm import pcm_hash
 from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
 from synthscape.memory import short_of_memory
@@ -218,14 +217,15 @@ def _write_scenes(
     scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, plan: ScenePlan
 ) -> tuple[SceneBatch, list[str]]:
     """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
-    batch = scenes.mixer.render(plan, stems=stems)
+    batch = scenes.mixer.render(plan, stems=stems, pcm=True)
+    assert batch.pcm is not None
     rate = plan.sample_rate
     hashes = []
     for i, name in enumerate(scene_ids(plan)):
         if batch.failures and i in batch.failures:
             continue
         n = int(plan.n_samples[i])
-        pcm = to_pcm16(batch.audio[i, :n])
+        pcm = batch.pcm[i, :n]
         hashes.append(pcm_hash(pcm))
         writer.add_audio(name, encode(pcm, rate, audio))
         if batch.stems is not None and batch.background is not None:
@@ -233,8 +233,7 @@ def _write_scenes(
             writer.add_stems(
                 name, encode_float(batch.background[i, :n], rate), [encode_float(event, rate) for event in events]
             )
-    nothing: NDArray[np.float32] = np.zeros((len(plan), 0), dtype=np.float32)
-    return replace(batch, audio=nothing, stems=None, background=None), hashes
+    return replace(batch, pcm=None, stems=None, background=None), hashes
 
 
 def _in_order(
