@@ -73,7 +73,9 @@ class Mixer:
     in. A mixer may be used from several threads.
     """
 
-    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore):
+    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None):
+        if backgrounds is None:
+            raise MixError("background.noise: not mixed yet; name a store of backgrounds")
         self._bank = bank
         self._backgrounds = backgrounds
         self._reference = spec.events.snr.reference
@@ -139,11 +141,14 @@ class Mixer:
             audio=audio,
             scene_gain_db=scene_gain,
             level_dbfs=level,
+            level_lufs=np.full(len(plan), np.nan),
             gain_db=gain_db,
             signal_share=self._share[plan.clip],
             snr_scene_db=scene_db,
             snr_local_db=local_db,
             snr_band_db=band_db,
+            snr_loudness_db=np.full(plan.n_events, np.nan),
+            tail_samples=np.zeros(plan.n_events, np.int64),
             stems=stem_audio,
             background=background_audio,
             failures=failures or None,
