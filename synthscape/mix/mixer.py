@@ -92,7 +92,9 @@ class Mixer:
     in. A mixer may be used from several threads.
     """
 
-    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore):
+    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None):
+        if backgrounds is None:
+            raise MixError("background.noise: not mixed yet; name a store of backgrounds")
         self._bank = bank
         self._backgrounds = backgrounds
         self._reference = spec.events.snr.reference
@@ -169,11 +171,14 @@ class Mixer:
                 pcm=batch.pcm,
                 scene_gain_db=batch.scene_gain_db,
                 level_dbfs=background_db + batch.scene_gain_db,
+                level_lufs=np.full(len(plan), np.nan),
                 gain_db=gain_db,
                 signal_share=share,
                 snr_scene_db=10.0 * np.log10(power) - background_db[scene] + gain_db,
                 snr_local_db=10.0 * np.log10(share * levels["energy"] / levels["local"]) + gain_db,
                 snr_band_db=10.0 * np.log10(share * levels["band"] / levels["background_band"]) + gain_db,
+                snr_loudness_db=np.full(plan.n_events, np.nan),
+                tail_samples=np.zeros(plan.n_events, np.int64),
                 stems=batch.stems,
                 background=batch.background,
                 failures=failures or None,

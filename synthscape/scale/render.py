@@ -289,7 +289,7 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
     return {
         "fingerprint": scenes.fingerprint,
         "spec": scenes.spec.fingerprint_content(),
-        "stores": {"bank": scenes.bank.fingerprint, "backgrounds": scenes.backgrounds.fingerprint},
+        "stores": {name: store.fingerprint for name, store in scenes.stores.items()},
         "plan_version": PLAN_VERSION,
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
@@ -315,10 +315,11 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
     for receipt in receipts:
         licences.update(receipt["licences"])
     warnings = []
+    loud = "events.snr.db" if scenes.spec.events.level.mode == "snr" else "events.level.source_level_db"
     if total["scaled"] > _MOST_SCALED * total["delivered"]:
         warnings.append(
             f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
-            "lower background.level_dbfs or events.snr.db"
+            f"lower background.level_dbfs or {loud}"
         )
     share = scenes.spec.empty_share
     if total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:
@@ -329,8 +330,7 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
     return {
         "spec": scenes.spec.plain(explicit=True),
         "stores": {
-            name: {"fingerprint": store.fingerprint, "clips": len(store)}
-            for name, store in (("bank", scenes.bank), ("backgrounds", scenes.backgrounds))
+            name: {"fingerprint": store.fingerprint, "clips": len(store)} for name, store in scenes.stores.items()
         },
         "plan_version": PLAN_VERSION,
         "versions": _versions(),
