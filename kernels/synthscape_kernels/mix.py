@@ -31,7 +31,7 @@ EVENT: Final = np.dtype(
         ("offset", np.int64),
         ("fade_in", np.int64),
         ("fade_out", np.int64),
-        ("wet", np.bool_),  # its piece is made elsewhere: through an impulse response
+        ("apart", np.bool_),  # its piece is made elsewhere
         ("piece", np.int64),  # where its piece begins: what is heard of it, at unit gain
         ("piece_onset", np.int64),  # and where that is in the scene
         ("piece_length", np.int64),
@@ -177,12 +177,18 @@ def play_event(pcm: Any, event: Any, filters: Any, linear: Any, n0: Any, n1: Any
 
 @compiled
 def play_events(pcm: Any, events: Any, filters: Any, linear: Any, pieces: Any) -> None:
-    """The pieces of all events of a scene (EVENT) that are not wet, into ``pieces`` (float32)."""
+    """The pieces of all events of a scene (EVENT) but those made apart, into ``pieces`` (float32)."""
     for i in range(len(events)):
         e = events[i]
-        if not e.wet:
+        if not e.apart:
             n0 = e.piece_onset - e.clip_onset
             play_event(pcm, e, filters, linear, n0, n0 + e.piece_length, pieces, e.piece)
+
+
+@compiled
+def play_whole(pcm: Any, events: Any, i: Any, filters: Any, linear: Any, out: Any) -> None:
+    """The whole clip of event ``i`` as played, faded, at unit gain, whatever the scene cuts of it (float32)."""
+    play_event(pcm, events[i], filters, linear, 0, events[i].clip_offset - events[i].clip_onset, out, 0)
 
 
 @compiled

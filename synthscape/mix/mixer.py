@@ -3,7 +3,8 @@
 One definition of SNR, everywhere: SNR = k P / P_background, an amplitude gain of 10 ** (snr / 20). P is the mean square
 of what is mixed of the event - after ratio, fade and truncation - over [onset, offset). The background is the mixed
 backgrounds without events: over the whole scene (``scene``), over the event's samples (``local``), or both in the
-event's band by the DFT of those samples (``band``). k is the clip's signal share: its own noise is not signal.
+event's band by the DFT of those samples (``band``); or both are loudnesses by BS.1770 (``loudness``). k is the clip's
+signal share: its own noise is not signal. Where the spec gives source levels and distances instead, SNR is an outcome.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import band_energies, band_energy, reference_band, scene_gain_db
-from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, ScenePlan
+from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
+from synthscape.mix.noise import coloured_noise
+from synthscape.mix.propagation import wet
+from synthscape.mix.surroundings import Surroundings, active_as_played
+from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NO_IMPULSE, NOISE, ScenePlan
 from synthscape.plan.planner import listed_ratios, ratio_table
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import mix, pcm
 from synthscape_kernels.filters import FilterBank, Filters
 from synthscape_kernels.place import loop_crossfade
+from synthscape_kernels.ratios import UNITY
 
 Floats = NDArray[np.float64]
 Audio = NDArray[np.float32]
@@ -36,18 +42,7 @@ Audio = NDArray[np.float32]
 _SCENE_BYTES: Final = 16
 _EVENT_BYTES: Final = 48  # the transforms of the longest event
 _MOST_KNOWN_BANDS: Final = 2**22
-
-
-def memory_needed(plan: ScenePlan, stems: bool) -> int:
-    """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
-    if not len(plan):
-        return 0
-    n_samples = int(plan.n_samples.max())
-    scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
-    heard = np.minimum(plan.clip_offset, plan.n_samples[scene]) - np.maximum(plan.clip_onset, 0)
-    pieces = int(np.bincount(scene, weights=heard, minlength=1).max())
-    kept = len(plan) + (len(plan) + plan.n_events if stems else 0)
-    return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(heard.max(initial=0))
+_NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -58,8 +53,12 @@ class _Batch:
     filters: Filters
     events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
     levels: NDArray[np.void]  # [e] of mix.LEVEL
+    active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played
     known_place: NDArray[np.int64]  # [e] of its in-band energy among the known ones, or -1
     background_power: Floats  # [s]
+    background_lufs: Floats  # [s] NaN where it is not measured
+    loudness: Floats  # [e] LUFS at unit gain; NaN where it is not measured
+    tail_samples: NDArray[np.int64]  # [e]
     scene_gain_db: Floats  # [s]
     audio: Audio | None  # [s, samples]
     pcm: NDArray[np.int16] | None  # [s, samples]
@@ -93,22 +92,35 @@ class Mixer:
     """
 
     def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None):
-        if backgrounds is None:
-            raise MixError("background.noise: not mixed yet; name a store of backgrounds")
         self._bank = bank
         self._backgrounds = backgrounds
-        self._reference = spec.events.snr.reference
+        self._seed = spec.seed
+        self._snr = spec.events.snr
+        self._by_source = spec.events.level.mode == "source"
+        self._in_lufs = spec.background.level_lufs is not None
+        self._linear_fades = spec.events.fade_shape == "linear"
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
         n = len(bank)
-        self._share = (
-            np.nan_to_num(bank.numbers("signal_share"), nan=1.0) if spec.events.snr.subtract_noise else np.ones(n)
-        )
+        self._share = np.nan_to_num(bank.numbers("signal_share"), nan=1.0) if self._snr.subtract_noise else np.ones(n)
         self._low_hz = bank.numbers("low_hz")
         self._high_hz = bank.numbers("high_hz")
-        self._background_peak = backgrounds.numbers("peak")
+        self._background_peak = np.zeros(0) if backgrounds is None else backgrounds.numbers("peak")
+        self._surroundings = Surroundings(spec, bank, impulses)
         self._filters: FilterBank | None = None
         self._scratch = _Scratch()
         self._known_bands = _KnownBands(spec, n)
+
+    def memory_needed(self, plan: ScenePlan, stems: bool) -> int:
+        """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
+        if not len(plan):
+            return 0
+        n_samples = int(plan.n_samples.max())
+        scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
+        heard = np.minimum(plan.clip_offset, plan.n_samples[scene]) - np.maximum(plan.clip_onset, 0)
+        made = heard + self._surroundings.longest_tails(plan)
+        pieces = int(np.bincount(scene, weights=made, minlength=1).max())
+        kept = len(plan) + (len(plan) + plan.n_events if stems else 0)
+        return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(made.max(initial=0))
 
     def render(self, plan: ScenePlan, *, stems: bool = False, pcm: bool = False) -> SceneBatch:
         """Mix all scenes of a plan.
@@ -125,7 +137,7 @@ class Mixer:
             MixError: the scenes don't fit in memory.
         """
         n_samples = int(plan.n_samples.max()) if len(plan) else 0
-        short = short_of_memory(memory_needed(plan, stems))
+        short = short_of_memory(self.memory_needed(plan, stems))
         if short:
             raise MixError(
                 f"{len(plan)} scenes of up to {n_samples} samples{' with stems' if stems else ''} at once: {short}; "
@@ -136,8 +148,12 @@ class Mixer:
             filters=self._filters_for(plan),
             events=self._events(plan),
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
-            known_place=self._known_bands.places(plan),
+            active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
+            known_place=self._known_bands.places(plan, self._surroundings.propagated(plan)),
             background_power=np.full(len(plan), np.nan),
+            background_lufs=np.full(len(plan), np.nan),
+            loudness=np.full(plan.n_events, np.nan),
+            tail_samples=np.zeros(plan.n_events, np.int64),
             scene_gain_db=np.zeros(len(plan)),
             audio=None if pcm else np.zeros((len(plan), n_samples), np.float32),
             pcm=np.zeros((len(plan), n_samples), np.int16) if pcm else None,
@@ -171,14 +187,14 @@ class Mixer:
                 pcm=batch.pcm,
                 scene_gain_db=batch.scene_gain_db,
                 level_dbfs=background_db + batch.scene_gain_db,
-                level_lufs=np.full(len(plan), np.nan),
+                level_lufs=batch.background_lufs + batch.scene_gain_db if self._in_lufs else np.full(len(plan), np.nan),
                 gain_db=gain_db,
                 signal_share=share,
                 snr_scene_db=10.0 * np.log10(power) - background_db[scene] + gain_db,
                 snr_local_db=10.0 * np.log10(share * levels["energy"] / levels["local"]) + gain_db,
                 snr_band_db=10.0 * np.log10(share * levels["band"] / levels["background_band"]) + gain_db,
-                snr_loudness_db=np.full(plan.n_events, np.nan),
-                tail_samples=np.zeros(plan.n_events, np.int64),
+                snr_loudness_db=10.0 * np.log10(share) + batch.loudness - batch.background_lufs[scene] + gain_db,
+                tail_samples=batch.tail_samples,
                 stems=batch.stems,
                 background=batch.background,
                 failures=failures or None,
@@ -193,8 +209,15 @@ class Mixer:
         events["backwards"] = plan.reversed
         events["group"] = plan.gain_group
         events["share"] = self._share[plan.clip]
-        events["wanted"] = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
         n_events = np.diff(plan.event_offsets)
+        events["apart"] = self._surroundings.propagated(plan)
+        if self._by_source:
+            events["apart"] = True
+            level_db = (plan.source_level_db - np.repeat(plan.background_spl_db, n_events)) / DB_STEPS
+            distance_m = np.where(plan.distance_mm > 0, plan.distance_mm / 1000.0, 1.0)
+            events["wanted"] = 10.0 ** (level_db / 10.0) / distance_m**2  # spherical spreading
+        else:
+            events["wanted"] = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
         n_samples = np.repeat(plan.n_samples, n_events)
         events["piece_onset"] = np.maximum(plan.clip_onset, 0)
         events["piece_length"] = np.minimum(plan.clip_offset, n_samples) - events["piece_onset"]
@@ -227,14 +250,16 @@ class Mixer:
         which = plan.events_of(i)
         events, levels = batch.events[which], batch.levels[which]
         mixed = self._scratch("mixed", n)
-        batch.background_power[i] = power = self._mix_background(batch, i, mixed)
+        batch.background_power[i] = self._mix_background(batch, i, mixed)
         if len(events):
             packed, events["start"] = self._bank.locate(plan.clip[which])
-            pieces = self._scratch("pieces", int(events["piece"][-1] + events["piece_length"][-1]))
-            mix.play_events(packed, events, batch.filters, False, pieces)
+            pieces = self._pieces(batch, i, packed)
             mix.measure_events(events, pieces, mixed, levels)
-            self._measure_bands(batch, which, pieces, mixed)
-            self._set_gains(plan, i, events, levels, power)
+            if self._snr.measure_band:
+                self._measure_bands(batch, which, pieces, mixed)
+            if self._snr.reference == "loudness":
+                self._measure_loudness(batch, i, pieces, mixed)
+            self._set_gains(batch, i)
             if batch.stems is not None and batch.background is not None:
                 for event, level, stem in zip(events, levels, batch.stems[which], strict=True):
                     at, size = int(event["piece_onset"]), int(event["piece_length"])
@@ -253,23 +278,55 @@ class Mixer:
                 mix.scale(mixed, factor)
             pcm.to_pcm16(mixed, batch.pcm[i, :n])
 
+    def _pieces(self, batch: _Batch, i: int, packed: NDArray[np.int16]) -> Audio:
+        """What is heard of each event of a scene, at unit gain."""
+        plan = batch.plan
+        which = plan.events_of(i)
+        events = batch.events[which]
+        apart: list[tuple[int, Audio]] = []
+        for j in np.flatnonzero(events["apart"]).tolist():
+            apart.append((j, self._heard_apart(batch, i, which.start + j, packed)))
+        if apart:  # longer than they were planned
+            ends = np.cumsum(events["piece_length"])
+            events["piece"] = ends - events["piece_length"]
+        pieces = self._scratch("pieces", int(events["piece"][-1] + events["piece_length"][-1]))
+        mix.play_events(packed, events, batch.filters, self._linear_fades, pieces)
+        for j, piece in apart:
+            begin = int(events["piece"][j])
+            pieces[begin : begin + len(piece)] = piece
+        return pieces
+
+    def _heard_apart(self, batch: _Batch, i: int, e: int, packed: NDArray[np.int16]) -> Audio:
+        """What is heard of an event that comes through its surroundings, or whose level is given at its source."""
+        plan, events, n = batch.plan, batch.events, int(batch.plan.n_samples[i])
+        clip_onset, clip_offset = int(plan.clip_onset[e]), int(plan.clip_offset[e])
+        heard = self._scratch("whole", clip_offset - clip_onset)
+        mix.play_whole(packed, events, e, batch.filters, self._linear_fades, heard)
+        if self._by_source:
+            start, end = (int(edge[e]) for edge in batch.active)
+            batch.levels["signal"][e] = mix.energy(heard, start, end)
+            batch.levels["noise"][e] = batch.background_power[i] * (end - start)
+        begin = clip_onset
+        if plan.distance_mm[e] > 0 or plan.impulse[e] != NO_IMPULSE:
+            kernel, lead, batch.tail_samples[e] = self._surroundings.kernel(plan, i, e)
+            heard, lead = wet(heard, kernel, lead)
+            begin -= lead
+        onset, offset = max(begin, 0), min(begin + len(heard), n)
+        events["piece_onset"][e], events["piece_length"][e] = onset, offset - onset
+        return heard[onset - begin : offset - begin].copy()
+
     def _mix_background(self, batch: _Batch, i: int, mixed: Audio) -> float:
         """Fill ``mixed`` with the scene's background at its planned level: its power."""
         plan = batch.plan
         n = len(mixed)
         as_recorded = plan.level_dbfs[i] == AS_RECORDED
         level = 1.0 if as_recorded else 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0)
-        rows = [int(row) for row in plan.background[i] if row != NO_BACKGROUND]
-        for which, row in enumerate(rows):
+        n_layers = int((plan.background[i] != NO_BACKGROUND).sum())
+        for which in range(n_layers):
             layer = mixed if which == 0 else self._scratch("layer", n)
-            ratio = int(plan.background_ratio[i, which])
-            samples = self._backgrounds.pcm(row)
-            played = -(-len(samples) * int(plan.ratio_p[ratio]) // int(plan.ratio_q[ratio]))
-            mix.play_background(
-                samples, 0, len(samples), ratio, batch.filters, int(plan.background_offset[i, which]),
-                loop_crossfade(played, self._crossfade_samples), layer,
-            )  # fmt: skip
-            power = mix.energy(layer, 0, n) / n
+            row = int(plan.background[i, which])
+            self._play_layer(batch, i, which, layer)
+            power: float = mix.energy(layer, 0, n) / n
             if power == 0:
                 raise MixError(
                     f"scene {int(plan.scene[i])}: {self._named_background(row)} is silent where it is used; "
@@ -284,20 +341,43 @@ class Mixer:
                     )
             else:
                 gain = 10.0 ** (which * plan.background_mix_db[i] / DB_STEPS / 20.0) / math.sqrt(power)
-            if len(rows) == 1:
+            if n_layers == 1 and not self._in_lufs:
                 gain *= level
             mix.scale(layer, gain)
             if which > 0:
                 mixed += layer
-        total: float = mix.energy(mixed, 0, n) / n
-        if len(rows) > 1:
-            if total == 0:
-                named = " and ".join(self._named_background(row) for row in rows)
-                raise MixError(f"scene {int(plan.scene[i])}: {named} cancel each other; ask for longer scenes")
-            if not as_recorded:
-                mix.scale(mixed, level / math.sqrt(total))
-                total = mix.energy(mixed, 0, n) / n
-        return total
+        power = mix.energy(mixed, 0, n) / n
+        if power == 0:
+            named = " and ".join(self._named_background(int(row)) for row in plan.background[i])
+            raise MixError(f"scene {int(plan.scene[i])}: {named} cancel each other; ask for longer scenes")
+        if self._in_lufs:
+            batch.background_lufs[i] = lufs = plan.level_dbfs[i] / DB_STEPS
+            mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, plan.sample_rate, lufs) / 20.0))
+            power = mix.energy(mixed, 0, n) / n
+        elif n_layers > 1 and not as_recorded:
+            mix.scale(mixed, level / math.sqrt(power))
+            power = mix.energy(mixed, 0, n) / n
+        return power
+
+    def _play_layer(self, batch: _Batch, i: int, which: int, layer: Audio) -> None:
+        """Fill ``layer`` with one of a scene's backgrounds as stored."""
+        plan = batch.plan
+        row, ratio, offset = int(plan.background[i, which]), int(plan.background_ratio[i, which]), 0
+        if row == NOISE:
+            slope_db = int(plan.noise_slope_db[i, which]) / DB_STEPS
+            scene = int(plan.scene[i])
+            samples = coloured_noise(len(layer), slope_db, self._seed, scene, which, plan.sample_rate)
+            samples.flags.writeable = False  # kernels are compiled for read-only audio
+            ratio = UNITY
+        else:
+            assert self._backgrounds is not None
+            samples = self._backgrounds.pcm(row)
+            offset = int(plan.background_offset[i, which])
+        played = -(-len(samples) * int(plan.ratio_p[ratio]) // int(plan.ratio_q[ratio]))
+        mix.play_background(
+            samples, 0, len(samples), ratio, batch.filters, offset,
+            loop_crossfade(played, self._crossfade_samples), layer,
+        )  # fmt: skip
 
     def _measure_bands(self, batch: _Batch, which: slice, pieces: Audio, background: Audio) -> None:
         """In-band energies of a scene's events and of the background behind them."""
@@ -320,25 +400,41 @@ class Mixer:
             event_band[j] = known[place[j]]
             background_band[j] = band_energy(behind, rate, *band)
 
-    def _set_gains(
-        self, plan: ScenePlan, i: int, events: NDArray[np.void], levels: NDArray[np.void], background_power: float
-    ) -> None:
+    def _measure_loudness(self, batch: _Batch, i: int, pieces: Audio, background: Audio) -> None:
+        """Loudness of a scene's events, each over its active part, and of the whole background."""
+        which, rate = batch.plan.events_of(i), batch.plan.sample_rate
+        batch.background_lufs[i] = loudness_lufs(background, rate)
+        for e in range(which.start, which.stop):
+            event = batch.events[e]
+            begin = event["piece"] + event["onset"] - event["piece_onset"]
+            batch.loudness[e] = loudness_lufs(pieces[begin : begin + event["offset"] - event["onset"]], rate)
+
+    def _set_gains(self, batch: _Batch, i: int) -> None:
+        """Gain of every event of a scene, from what was measured."""
+        plan = batch.plan
+        which = plan.events_of(i)
+        events, levels = batch.events[which], batch.levels[which]
         if not (levels["energy"] > 0).all():
-            e = plan.events_of(i).start + int(np.argmin(levels["energy"] > 0))
+            e = which.start + int(np.argmin(levels["energy"] > 0))
             raise MixError(
                 f"scene {int(plan.scene[i])}: nothing is heard of clip {int(plan.clip[e])} of {self._bank.path} "
                 f"in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
             )
-        levels["signal"] = events["share"] * (levels["band"] if self._reference == "band" else levels["energy"])
-        levels["noise"] = {
-            "scene": background_power * (events["offset"] - events["onset"]),
-            "local": levels["local"],
-            "band": levels["background_band"],
-        }[self._reference]
+        reference, samples = self._snr.reference, events["offset"] - events["onset"]
+        if self._by_source:
+            pass  # measured where the whole call was played
+        elif reference == "loudness":
+            levels["signal"] = events["share"] * 10.0 ** (batch.loudness[which] / 10.0) * samples
+            levels["noise"] = 10.0 ** (batch.background_lufs[i] / 10.0) * samples
+        elif reference == "band":
+            levels["signal"], levels["noise"] = events["share"] * levels["band"], levels["background_band"]
+        else:
+            levels["signal"] = events["share"] * levels["energy"]
+            levels["noise"] = levels["local"] if reference == "local" else batch.background_power[i] * samples
         failed = int(mix.set_gains(events, levels))
         if failed >= 0:
             members = events["group"] == events["group"][failed]
-            clip = int(plan.clip[plan.events_of(i)][failed])
+            clip = int(plan.clip[which][failed])
             what = "no background" if levels["signal"][members].sum() > 0 else "nothing of the call"
             raise MixError(
                 f"scene {int(plan.scene[i])}: there is {what} in the reference band of clip {clip} of "
@@ -346,6 +442,8 @@ class Mixer:
             )
 
     def _named_background(self, row: int) -> str:
+        if self._backgrounds is None or row == NOISE:
+            return "noise"
         return f"background {row} of {self._backgrounds.path}"
 
 
@@ -366,10 +464,10 @@ class _KnownBands:
         self._n_columns = len(ratios)
         self.energy = np.full(n_clips * len(ratios) * 2, np.nan)
 
-    def places(self, plan: ScenePlan) -> NDArray[np.int64]:
+    def places(self, plan: ScenePlan, propagated: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Where in ``energy`` each event of a plan belongs, or -1, int64 [e]."""
         column = self._column[plan.ratio]
         n_samples = np.repeat(plan.n_samples, np.diff(plan.event_offsets))
         whole = (plan.clip_onset >= 0) & (plan.clip_offset <= n_samples)  # so are its fades
         place = (plan.clip * self._n_columns + column) * 2 + plan.reversed
-        return np.where((column >= 0) & whole, place, -1)
+        return np.where((column >= 0) & whole & ~propagated, place, -1)

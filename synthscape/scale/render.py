@@ -25,7 +25,7 @@ from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.mixer import memory_needed
+from synthscape.mix.mixer import Mixer
 from synthscape.output.audio import check_format, encode, encode_float
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
@@ -142,7 +142,7 @@ def render_shard(
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
-    _check_fits_memory(plan, output.stems, workers)
+    _check_fits_memory(scenes.mixer, plan, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
         batches: list[SceneBatch] = []
@@ -193,8 +193,8 @@ def _check_fits_disk(spec: Spec, path: Path) -> None:
         raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
 
 
-def _check_fits_memory(plan: ScenePlan, stems: bool, workers: int) -> None:
-    needed = sorted((memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
+def _check_fits_memory(mixer: Mixer, plan: ScenePlan, stems: bool, workers: int) -> None:
+    needed = sorted((mixer.memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
     short = short_of_memory(sum(needed[:workers]))
     if short:
         what = f"scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''}"
