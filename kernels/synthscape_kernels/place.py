@@ -72,7 +72,7 @@ AS_RECORDED: Final = 2**31 - 1
 NO_LEVEL: Final = 2**31 - 1
 NOISE: Final = -2
 PROCEDURAL_TAIL: Final = -2
-NOISE_FROM_HZ: Final = 20.0  # where the planner lets noise with a falling spectrum begin
+NOISE_CORNER_HZ: Final = 20.0  # coloured noise is flat below
 _OCTAVE_DB: Final = 3.010299956639812  # 10 log10 2: the slope of a power spectrum that rises as f
 _2_40: Final = 2**40
 _LN_10: Final = 2.302585092994046
@@ -305,25 +305,22 @@ def _backdrop_stretch_power(t: Any, row: Any, p: Any, q: Any, start: Any, end: A
 
 
 @compiled
-def _power_integral(low_hz: Any, high_hz: Any, rise: Any) -> Any:
-    """Integral of f ** (rise - 1) from low_hz to high_hz."""
-    octaves = strict_math.log(high_hz / low_hz)
+def _noise_below(hz: Any, rise: Any) -> Any:
+    """Power of coloured noise under a frequency, flat up to the corner and going as f ** (rise - 1) from there."""
+    corners = hz / NOISE_CORNER_HZ
+    if corners <= 1.0:
+        return corners
     if abs(rise) < 1e-9:
-        return octaves
-    return strict_math.exp(strict_math.log(low_hz) * rise) * (strict_math.exp(octaves * rise) - 1.0) / rise
+        return 1.0 + strict_math.log(corners)
+    return 1.0 + (strict_math.exp(strict_math.log(corners) * rise) - 1.0) / rise
 
 
 @compiled
 def noise_share(slope_db: Any, low_hz: Any, high_hz: Any, nyquist_hz: Any) -> Any:
-    """Share of the power of coloured noise that lies in [low_hz, high_hz); slope in dB per octave.
-
-    The noise begins at ``NOISE_FROM_HZ``; its power spectrum goes as f ** (slope / 3.01).
-    """
-    low, high = max(low_hz, NOISE_FROM_HZ), min(high_hz, nyquist_hz)
-    if high <= low:
-        return 0.0
+    """Share of the power of coloured noise that lies in [low_hz, high_hz) under Nyquist; slope in dB per octave."""
     rise = slope_db / _OCTAVE_DB + 1.0
-    return _power_integral(low, high, rise) / _power_integral(NOISE_FROM_HZ, nyquist_hz, rise)
+    low, high = min(low_hz, nyquist_hz), min(high_hz, nyquist_hz)
+    return (_noise_below(high, rise) - _noise_below(low, rise)) / _noise_below(nyquist_hz, rise)
 
 
 @compiled

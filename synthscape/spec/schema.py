@@ -108,7 +108,7 @@ class Tail:
         Draw("time in which it decays by 60 dB, s (null: none)", None, 0.01, 60, per=EVENT_DRAW), null=True
     )
     direct_to_reverberant_db: Distribution = key_field(
-        Draw("energy of the direct sound against that of the tail, dB", {"uniform": [0, 15]}, -30, 60, per=EVENT_DRAW)
+        Draw("energy of the direct sound against that of the tail, dB", {"uniform": [0, 15]}, -60, 60, per=EVENT_DRAW)
     )
 
 
