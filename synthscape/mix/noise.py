@@ -26,7 +26,7 @@ def coloured_noise(
     the density is more than about 110 dB under its largest (-12 dB from 10 kHz on), 16 bits hide the slope.
 
     It depends on its arguments only. The numbers are the same on every machine; the transform may differ in its last
-    bit, so a sample in thousands by one step.
+    bit, and so a rare sample by one step.
 
     Args:
         n: samples, 1 or more. Another length is another noise, not a longer one.

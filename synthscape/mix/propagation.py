@@ -47,7 +47,7 @@ def received_level_db(source_level_db: float, distance_m: float) -> float:
 def absorption_air(
     freq_hz: Float64Array | float, temperature_c: float, humidity_percent: float, pressure_kpa: float = 101.325
 ) -> Float64Array:
-    """Absorption of a pure tone in air, dB/m, by ISO 9613-1:1993, equations 3 to 5 and B.2, B.3.
+    """Absorption of a pure tone in air, dB/m, by ISO 9613-1:1993, equations 3 to 5 and B.1 to B.3.
 
     The standard claims 10 % for -20 to 50 °C, 0.05 to 5 % water vapour by molecules, under 2 atmospheres and
     4e-4 to 10 Hz/Pa (40 Hz to 1 MHz at sea level).
@@ -108,7 +108,8 @@ def absorption_water(
 def absorption_kernel(absorption: Absorption, distance_m: float, sample_rate: int) -> Float64Array:
     """A symmetric FIR filter with the magnitude 10**(-absorption(f) distance / 20) at every frequency.
 
-    Its middle is time 0 (lead = length // 2): absorption delays nothing here, and gives the same tilt before and after.
+    Its middle is time 0 (lead = length // 2): absorption delays nothing here. Where the SNR fixes the level of what
+    arrives, only the tilt is left of it.
     The length follows from the response: what is cut off at the ends, and what the sampling of the spectrum folds back,
     can change it by 0.05 dB at most where it is down by up to 60 dB (and by no more than it would there, below).
 

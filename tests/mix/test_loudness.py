@@ -89,6 +89,18 @@ def test_programmes_are_gated_as_in_the_standard() -> None:
         assert loudness_lufs(programme, rate) == pytest.approx(meter.integrated_loudness(programme), abs=0.01)
 
 
+def test_near_silence_does_not_lower_the_relative_gate() -> None:
+    """Long pauses 80 dB down are left out first: what is 22 dB under the call is then gated too."""
+    rate = 16000
+    tone = sine(1000, 60, rate)
+    recording = np.concatenate([0.2 * tone[:rate], 0.2 * 10 ** (-22 / 20) * tone[: 10 * rate], 2e-5 * tone])
+    meter = pyloudnorm.Meter(rate, filter_class="DeMan")
+
+    # two blocks hold a part of the call, so a little less than the call alone
+    assert loudness_lufs(recording, rate) == pytest.approx(loudness_lufs(0.2 * tone[:rate], rate), abs=1)
+    assert loudness_lufs(recording, rate) == pytest.approx(meter.integrated_loudness(recording), abs=0.01)
+
+
 def test_low_calls_are_not_gated_away() -> None:
     """A 12 Hz call at -60 dBFS is at -80 LUFS: a number, where the absolute gate would leave nothing."""
     quiet = 1e-3 * sine(12, 4, 16000)
