@@ -50,13 +50,16 @@ def play(
         backwards: play the clip reversed.
     """
     if p == q:
+        count = n1 - n0
+        begin = start + length - n1 if backwards else start + n0
+        # Slices and unsigned numbers have no negative indices to watch for, so this becomes vector code.
+        source, target = pcm[begin : begin + count], out[at : at + count]
         if backwards:
-            last = start + length - 1
-            for n in range(n0, n1):
-                out[at + n - n0] = pcm[last - n] * _SCALE
+            for n in range(count):
+                target[n] = source[np.uint64(count - 1 - n)] * _SCALE
         else:
-            for n in range(n0, n1):
-                out[at + n - n0] = pcm[start + n] * _SCALE
+            for n in range(count):
+                target[n] = source[n] * _SCALE
         return
     # Outputs of one phase lie P apart and read inputs Q apart. Dealt out to Q rows, their inputs are contiguous, and a
     # tap times a stretch of a row is plain vector work.
@@ -64,15 +67,16 @@ def play(
     last = (n1 - 1) * q // p + half
     columns = (last - first) // q + 2
     dealt = np.zeros((q, columns), np.float32)
-    low, high = max(first, 0), min(last, length - 1)
-    row, column = (low - first) % q, (low - first) // q
-    for i in range(low, high + 1):
-        source = start + length - 1 - i if backwards else start + i
-        dealt[row, column] = pcm[source] * _SCALE
-        row += 1
-        if row == q:
-            row = 0
-            column += 1
+    step = -q if backwards else q
+    for row in range(q):
+        begin = max(0, -((first + row) // q))  # columns begin..end-1 lie in the clip: input first + row + q column
+        end = min(columns, (min(last, length - 1) - first - row) // q + 1)
+        source = first + row + q * begin
+        source = start + length - 1 - source if backwards else start + source
+        to = dealt[row]
+        for column in range(begin, end):
+            to[column] = pcm[np.uint64(source)] * _SCALE
+            source += step
     lanes = np.empty(LANES, np.float32)
     for phase in range(p):
         n = n0 + phase  # first output with this remainder of (n - n0) mod p
@@ -96,9 +100,9 @@ def play(
                 h0, h1 = taps[k], taps[k + 1]
                 for j in range(width):
                     lanes[j] = (lanes[j] + h0 * x0[j]) + h1 * x1[j]
-            to = at + n - n0 + begin * p
+            target = out[at + n - n0 + begin * p :]
             for j in range(width):
-                out[to + j * p] = lanes[j]
+                target[j * p] = lanes[j]
 
 
 @compiled
