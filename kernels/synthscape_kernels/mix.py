@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from synthscape_kernels import strict_math
 from synthscape_kernels.jit import compiled
 
 LANES: Final = 256  # partial sums side by side: vectorised without reordering any of them
+VECTOR: Final = 16  # float32 in a vector; where a machine has narrower ones, each is several
+STRETCHES: Final = (64, 32, 16)  # outputs filtered side by side
+_slots: Any = cgutils  # untyped
 _SCALE: Final = np.float32(1.0 / 32768.0)
 _HALF_PI: Final = 1.5707963267948966
 
@@ -35,6 +42,62 @@ def energy(x: Any, start: Any, end: Any) -> Any:
     for lane in range(LANES):
         total += lanes[lane]
     return total
+
+
+def _filter(width: int) -> Any:
+    """A kernel: ``width`` outputs of one phase side by side, each a sum over taps in order, into ``lanes``.
+
+    Each tap multiplies a stretch of a row of dealt inputs, the next tap one of the next row. The sums stay in vector
+    registers throughout, which the compiler does not bring about by itself; plain multiplications and additions.
+    """
+
+    def filter_stretch(
+        typingctx: Any, flat: Any, source: Any, row: Any, q: Any, columns: Any, taps: Any, tap: Any, count: Any,
+        lanes: Any,
+    ) -> Any:  # fmt: skip
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def data(which: int) -> Any:
+                return context.make_array(signature.args[which])(context, builder, args[which]).data
+
+            def number(value: int) -> Any:
+                return ir.Constant(ir.IntType(64), value)
+
+            def at(array: Any, index: Any) -> Any:
+                return builder.bitcast(builder.gep(array, [index]), vector.as_pointer())
+
+            vector = ir.VectorType(ir.FloatType(), VECTOR)
+            inputs, weights, results = data(0), data(5), data(8)
+            sums = [
+                _slots.alloca_once_value(builder, ir.Constant(vector, [0.0] * VECTOR)) for _ in range(width // VECTOR)
+            ]
+            here, row_here = (_slots.alloca_once_value(builder, args[i]) for i in (1, 2))
+            back = builder.sub(builder.mul(args[3], args[4]), number(1))  # from past the last row to the first
+            with _slots.for_range(builder, args[7]) as loop:
+                one = builder.load(builder.gep(weights, [builder.add(args[6], loop.index)]))
+                one = builder.insert_element(ir.Constant(vector, ir.Undefined), one, number(0))
+                weight = builder.shuffle_vector(
+                    one, one, ir.Constant(ir.VectorType(ir.IntType(32), VECTOR), [0] * VECTOR)
+                )
+                place = builder.load(here)
+                for i, total in enumerate(sums):
+                    values = builder.load(at(inputs, builder.add(place, number(VECTOR * i))), align=4)
+                    builder.store(builder.fadd(builder.load(total), builder.fmul(weight, values)), total)
+                following = builder.add(builder.load(row_here), number(1))
+                wraps = builder.icmp_signed("==", following, args[3])
+                builder.store(builder.select(wraps, number(0), following), row_here)
+                place = builder.add(place, args[4])
+                builder.store(builder.select(wraps, builder.sub(place, back), place), here)
+            for i, total in enumerate(sums):
+                builder.store(builder.load(total), at(results, number(VECTOR * i)), align=4)
+            return context.get_dummy_value()
+
+        whole = types.int64
+        return types.void(flat, whole, whole, whole, whole, taps, whole, whole, lanes), build
+
+    return intrinsic(filter_stretch)
+
+
+_filter_wide, _filter_middle, _filter_narrow = (_filter(width) for width in STRETCHES)
 
 
 @compiled
@@ -66,7 +129,9 @@ def play(
     first = n0 * q // p - half + 1  # the first input sample any output needs
     last = (n1 - 1) * q // p + half
     columns = (last - first) // q + 2
-    dealt = np.zeros((q, columns), np.float32)
+    spare = q * columns
+    flat = np.zeros(spare + STRETCHES[0], np.float32)  # stretches may run on into the next row, or past the last
+    dealt = flat[:spare].reshape(q, columns)
     step = -q if backwards else q
     for row in range(q):
         begin = max(0, -((first + row) // q))  # columns begin..end-1 lie in the clip: input first + row + q column
@@ -77,29 +142,23 @@ def play(
         for column in range(begin, end):
             to[column] = pcm[np.uint64(source)] * _SCALE
             source += step
-    lanes = np.empty(LANES, np.float32)
+    lanes = np.empty(STRETCHES[0], np.float32)
     for phase in range(p):
         n = n0 + phase  # first output with this remainder of (n - n0) mod p
         if n >= n1:
             break
         count = (n1 - 1 - n) // p + 1
-        centre = n * q // p
         tap = table + (n * q % p) * 2 * half
-        for begin in range(0, count, LANES):
-            width = min(LANES, count - begin)
-            for j in range(width):
-                lanes[j] = np.float32(0.0)
-            lead = centre - half + 1 - first
-            row, column = lead % q, lead // q + begin
-            # Two taps a pass halve the traffic of the lanes; slices have no negative indices to watch for.
-            for k in range(tap, tap + 2 * half, 2):
-                x0 = dealt[row, column : column + width]
-                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
-                x1 = dealt[row, column : column + width]
-                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
-                h0, h1 = taps[k], taps[k + 1]
-                for j in range(width):
-                    lanes[j] = (lanes[j] + h0 * x0[j]) + h1 * x1[j]
+        lead = n * q // p - half + 1 - first
+        for begin in range(0, count, STRETCHES[0]):
+            width = min(STRETCHES[0], count - begin)
+            row, source = lead % q, (lead % q) * columns + lead // q + begin
+            if width > STRETCHES[1]:
+                _filter_wide(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
+            elif width > STRETCHES[2]:
+                _filter_middle(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
+            else:
+                _filter_narrow(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
             target = out[at + n - n0 + begin * p :]
             for j in range(width):
                 target[j * p] = lanes[j]
