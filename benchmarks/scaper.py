@@ -122,8 +122,8 @@ def run(folder: Path, quick: bool) -> Section:
     return section
 
 
-def _references() -> dict[str, list[str]]:
-    references = {
+def _references() -> dict[str, Sequence[str]]:
+    references: dict[str, Sequence[str]] = {
         "SNR by band": ["events.snr.reference=band"],
         "band SNR not measured": BAND_NOT_MEASURED,
         "SNR by loudness, as Scaper": ["events.snr.reference=loudness"],

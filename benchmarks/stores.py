@@ -19,7 +19,7 @@ from synthscape.spec import Spec, load_spec
 RATE = 16000
 N_SPECIES = 10
 ROWS_PER_GROUP = 8192  # as a store's writer has them
-BAND_NOT_MEASURED = ["events.snr.reference=scene", "events.snr.measure_band=false"]
+BAND_NOT_MEASURED = ("events.snr.reference=scene", "events.snr.measure_band=false")
 
 
 def make_calls(folder: Path, *, n: int, shortest_s: float, longest_s: float, seed: int = 1) -> ClipStore:
