@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -295,16 +295,21 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
             "device": scenes.device,
-            **{name: version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
+            **{name: _version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
         },
     }
+
+
+@cache  # to look one up takes milliseconds
+def _version(package: str) -> str:
+    return version(package)
 
 
 def _versions() -> dict[str, str]:
     import soundfile
 
     names = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow")
-    return {**{name: version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
+    return {**{name: _version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
 
 
 def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_classes: int) -> dict[str, Any]:
