@@ -21,7 +21,8 @@ from synthscape.labels.batches import take_scenes
 from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.tables import event_table, scene_ids, scene_table
 from synthscape.mix.batch import SceneBatch
-from synthscape.output.audio import FLAC_LEVEL, encode, write_synced
+from synthscape.output.audio import FLAC_LEVEL, encode
+from synthscape.output.sync import SyncedFiles
 from synthscape.scale.render import render
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
@@ -162,12 +163,10 @@ def _measure(spec: Spec, n_staged: int, folder: Path, repeats: int) -> Seconds:
     }
     into = replace(spec, output=replace(spec.output, dir=str(sink / "dataset")))
     jobs["set-up", 1] = 1, partial(render, replace(into, items=1))
-    numbered = list(enumerate(pcm))
     for threads in THREADS:
         jobs["mix", threads] = n_staged, partial(_on_threads, threads, scenes.mixer.render, staged)
         jobs["encode", threads] = spec.items, partial(_on_threads, threads, _encode, pcm)
-        write = partial(_encode_and_write, sink)
-        jobs["encode, write", threads] = spec.items, partial(_on_threads, threads, write, numbered)
+        jobs["encode, write", threads] = spec.items, partial(_encode_and_write, threads, sink, pcm)
         jobs["render", threads] = spec.items, partial(render, into, workers=threads)
     seconds: Seconds = {job: [] for job in jobs}
     for _ in range(repeats):
@@ -184,14 +183,15 @@ def _encode(pcm: Pcm) -> bytes:
     return encode(pcm, RATE, "flac")
 
 
-def _encode_and_write(folder: Path, item: tuple[int, Pcm]) -> None:
-    position, pcm = item
-    write_synced(folder / str(position), _encode(pcm))
+def _encode_and_write(threads: int, folder: Path, pcm: list[Pcm]) -> None:
+    with SyncedFiles() as files:
+        _on_threads(threads, lambda item: files.write(folder / str(item[0]), _encode(item[1])), list(enumerate(pcm)))
 
 
-def _write(folder: Path, files: list[bytes]) -> None:
-    for position, file in enumerate(files):
-        write_synced(folder / str(position), file)
+def _write(folder: Path, contents: list[bytes]) -> None:
+    with SyncedFiles() as files:
+        for position, content in enumerate(contents):
+            files.write(folder / str(position), content)
 
 
 def _tables(scenes: SceneGenerator, measured: SceneBatch) -> None:
