@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -143,12 +143,13 @@ def render_shard(
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
-    _check_fits_memory(plan, output.stems, workers)
+    parts = list(_batches(plan, output.stems))
+    _check_fits_memory(parts, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
         batches: list[SceneBatch] = []
         hashes: list[str] = []
-        for batch, batch_hashes in _in_order(write, _batches(plan, output.stems), pool):
+        for batch, batch_hashes in _in_order(write, parts, pool):
             batches.append(batch)
             hashes.extend(batch_hashes)
             if progress:
@@ -194,11 +195,12 @@ def _check_fits_disk(spec: Spec, path: Path) -> None:
         raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
 
 
-def _check_fits_memory(plan: ScenePlan, stems: bool, workers: int) -> None:
-    needed = sorted((memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
+def _check_fits_memory(parts: Sequence[ScenePlan], stems: bool, workers: int) -> None:
+    needed = sorted((memory_needed(part, stems) for part in parts), reverse=True)
     short = short_of_memory(sum(needed[:workers]))
     if short:
-        what = f"scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''}"
+        longest = max(int(part.n_samples.max()) for part in parts)
+        what = f"scenes of up to {longest} samples{' with stems' if stems else ''}"
         raise MixError(
             f"{what} on {workers} threads: {short}; ask for a shorter duration, fewer events, fewer --workers, or "
             "output.stems=false"
@@ -239,7 +241,7 @@ def _write_scenes(
 
 def _in_order(
     write: Callable[[ScenePlan], tuple[SceneBatch, list[str]]],
-    batches: Iterator[ScenePlan],
+    batches: Iterable[ScenePlan],
     pool: ThreadPoolExecutor | None,
 ) -> Iterator[tuple[SceneBatch, list[str]]]:
     if pool is None:
