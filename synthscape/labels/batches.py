@@ -26,6 +26,8 @@ _PLAN_OF_SCENES: Final = (
     "background_offset",
     "background_mix_db",
     "level_dbfs",
+    "month",
+    "hour",
 )
 _PLAN_OF_ALL: Final = ("sample_rate", "ratio_p", "ratio_q", "event_offsets")
 _PLAN_OF_EVENTS: Final = tuple(

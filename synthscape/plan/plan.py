@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-PLAN_VERSION: Final = 1  # raised whenever the same spec would give another plan
+PLAN_VERSION: Final = 2  # raised whenever the same spec would give another plan
 
 EPOCH: Final = 2**40  # scene number = epoch x EPOCH + index
 DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB
@@ -33,6 +33,7 @@ DROP_REASONS: Final = (
     "silent_background",  # nothing to measure an SNR against
     "silent_event",  # nothing of the call would be heard
     "over_limit",  # more events than ``events.max_per_scene``
+    "too_few_callers",  # the class has no other caller for a chorus, or to answer
 )
 
 
@@ -53,7 +54,7 @@ class ScenePlan:
     event_offsets: NDArray[np.int64]  # [s + 1]
     n_asked: NDArray[np.int32]  # [s] placements asked for: calls, or whole tracks where tracks are placed as one
     n_placed: NDArray[np.int32]  # [s] placements made; n_asked - n_placed == drops.sum(axis=1)
-    n_outside: NDArray[np.int32]  # [s] calls of placed tracks that the scene cuts off
+    n_outside: NDArray[np.int32]  # [s] calls of placed tracks, bouts and exchanges that the scene cuts off
     n_redrawn: NDArray[np.int32]  # [s] attempts that were redrawn
     n_ratios_refused: NDArray[np.int32]  # [s] drawn ratios the clip could not be played at
     drops: NDArray[np.int32]  # [s, len(DROP_REASONS)]
@@ -62,6 +63,8 @@ class ScenePlan:
     background_offset: NDArray[np.int64]  # [s, 2] samples of the played background before the scene starts
     background_mix_db: NDArray[np.int32]  # [s] second background against the first, 1/256 dB
     level_dbfs: NDArray[np.int32]  # [s] level of the mixed background, 1/256 dB, or AS_RECORDED
+    month: NDArray[np.int8]  # [s] 1 to 12, -1 where none is drawn
+    hour: NDArray[np.int8]  # [s] 0 to 23, -1 where none is drawn
 
     clip: NDArray[np.int64]  # [e] row in the bank
     class_id: NDArray[np.int32]  # [e] index in the class list

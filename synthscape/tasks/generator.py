@@ -19,6 +19,7 @@ from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.mixer import Mixer
+from synthscape.plan.community import Community, read_community
 from synthscape.plan.index import ClassEntry
 from synthscape.plan.plan import PLAN_VERSION, ScenePlan
 from synthscape.plan.planner import Planner
@@ -43,7 +44,8 @@ class SceneGenerator:
     Attributes:
         spec: what to make.
         sample_rate: Hz.
-        fingerprint: hash of the spec (without ``output``, ``items`` and paths), both stores and the plan version.
+        fingerprint: hash of the spec (without ``output``, ``items`` and paths), the stores, the community table and
+            the plan version.
 
     Raises:
         StoreError: a store is missing, damaged, of another rate or kind, or lacks a column the spec needs.
@@ -57,29 +59,34 @@ class SceneGenerator:
         self.device = device
         self.sample_rate = spec.sample_rate
         self._paths = Path(spec.bank).absolute(), Path(spec.backgrounds).absolute()
+        self._table = None if spec.community.table is None else Path(spec.community.table).absolute()
         self._open()
-        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds)
+        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds, self.community)
 
     def _open(self) -> None:
         rate = self.spec.sample_rate
         self.bank = _open_store(self._paths[0], "pseudovox", rate, "bank")
         self.backgrounds = _open_store(self._paths[1], "backgrounds", rate, "backgrounds")
+        self.community = read_community(self.spec, self._table)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("spec", "device", "sample_rate", "_paths", "fingerprint")}
+        return {
+            name: self.__dict__[name] for name in ("spec", "device", "sample_rate", "_paths", "_table", "fingerprint")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
-        if fingerprint(self.spec, self.bank, self.backgrounds) != self.fingerprint:
+        if fingerprint(self.spec, self.bank, self.backgrounds, self.community) != self.fingerprint:
+            table = f" or {self._table}" if self._table else ""
             raise StoreError(
-                f"{self.bank.path} or {self.backgrounds.path} changed since the generator was made; make a new one"
+                f"{self.bank.path} or {self.backgrounds.path}{table} changed since the generator was made; make another"
             )
 
     @cached_property
     def planner(self) -> Planner:
         """What plans the scenes."""
-        return Planner(self.spec, self.bank, self.backgrounds)
+        return Planner(self.spec, self.bank, self.backgrounds, self.community)
 
     @cached_property
     def mixer(self) -> Mixer:
@@ -182,12 +189,13 @@ class Scenes:
         return frame
 
 
-def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> str:
+def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore, community: Community | None = None) -> str:
     """Hash of all that scenes depend on: BLAKE2b-128 over canonical JSON, hex."""
     content = {
         "spec": spec.fingerprint_content(),
         "bank": bank.fingerprint,
         "backgrounds": backgrounds.fingerprint,
+        "community": None if community is None else community.fingerprint(),
         "plan_version": PLAN_VERSION,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
