@@ -79,6 +79,7 @@ TRIAL: Final = 2**16  # numbers in one trial of a scene
 TRIAL_CYCLES: Final = 2**26
 MOST_CALLERS: Final = 64  # in step with the spec's limit
 MOST_CANDIDATES: Final = 128
+LEAD_IN: Final = 8  # exchanges before the scene, so that how it starts says nothing of when they began
 NO_CALLER: Final = np.int64(-1)
 NO_SPEAKER: Final = np.int64(-2)
 OUTSIDE: Final = np.int64(-2)  # in place of a reason: the scene cuts the call off
@@ -155,7 +156,7 @@ _VOICES, _CALLS, _CYCLES, _HEARD, _TRIED = (np.int64(i) for i in range(COUNTERS)
 def empty_stage(max_slots: int, most_classes: int) -> Stage:
     """A stage for scenes of at most so many events and classes."""
     return Stage(
-        series=np.zeros(max_slots, SERIES_ROW),
+        series=np.zeros(max_slots + 2 * LEAD_IN, SERIES_ROW),
         voice=np.zeros(MOST_CALLERS + 1, VOICE_ROW),
         candidate=np.zeros(MOST_CANDIDATES, np.int64),
         heard=np.zeros(max_slots + MOST_CALLERS * most_classes, np.int64),
@@ -391,6 +392,9 @@ def _sound_series(job: Any, stage: Any, s: Any, begin: Any, at: Any, n_calls: An
     """Place the calls of a series: where the event rows end, and how many calls the scene cuts off."""
     outside = ZERO
     for i in range(n_calls):
+        if job.scene[s].n_asked >= job.tables.rules[0].max_slots:
+            _count(job, s, ZERO, OVER_LIMIT)
+            break
         reason = _sound_call(job, s, begin, at, stage.series[i], first_call + i, start)
         if reason == OUTSIDE:
             outside += 1
@@ -423,19 +427,20 @@ def _series_start(job: Any, stage: Any, s: Any, n_calls: Any, voice: Any) -> Any
 
 @compiled
 def _run_bout(
-    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any, room: Any
+    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any
 ) -> Any:
     """One caller calls some times in a row: where the event rows end."""
     rules = cast.rules[0]
     voice = stage.counter[_VOICES]
-    wanted = math.floor(_process_value(job, s, rules.calls_node, voice, N_CALLS, position) + 0.5)
-    for _ in range(wanted - room):
-        _count(job, s, ZERO, OVER_LIMIT)
-    n_calls = min(wanted, room)
+    n_calls = math.floor(_process_value(job, s, rules.calls_node, voice, N_CALLS, position) + 0.5)
     first_call = stage.counter[_CALLS]
     stage.counter[_CALLS] += n_calls
     stage.counter[_TRIED] = 0
-    reason = _find_caller(job, cast, stage, s, medium, class_id, position, NO_SPEAKER)
+    if n_calls > job.tables.rules[0].max_slots - job.scene[s].n_asked:
+        stage.counter[_VOICES] += 1
+        reason = OVER_LIMIT
+    else:
+        reason = _find_caller(job, cast, stage, s, medium, class_id, position, NO_SPEAKER)
     if reason != NO_REASON:
         for _ in range(n_calls):
             _count(job, s, ZERO, reason)
@@ -476,18 +481,14 @@ def _run_bouts(
             position = np.int64(k)
             if len(wanted) == 1:
                 position = below(rules.seed, EVENTS, job.number[s], bout * ATTEMPTS * 8 + CLASS, len(chosen))
-            room = trial * TRIAL + rules.max_slots - stage.counter[_CALLS]
-            if room <= 0:
-                _count(job, s, ZERO, OVER_LIMIT)
-            else:
-                at = _run_bout(job, cast, stage, s, begin, at, medium, chosen[position], position, room)
+            at = _run_bout(job, cast, stage, s, begin, at, medium, chosen[position], position)
             bout += 1
     return at
 
 
 @compiled
 def _run_chorus(
-    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any, end: Any
+    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any
 ) -> Any:
     """Several callers of a class call once in each period, all through the scene: where the event rows end.
 
@@ -531,7 +532,7 @@ def _run_chorus(
             cycle += 1
             if uniform(seed, CYCLES, scene, number * 2 + KEPT) >= kept:
                 continue
-            if stage.counter[_CALLS] >= end:
+            if job.scene[s].n_asked >= job.tables.rules[0].max_slots:
                 _count(job, s, ZERO, OVER_LIMIT)
                 return at
             call = stage.counter[_CALLS]
@@ -551,7 +552,7 @@ def _run_chorus(
 
 @compiled
 def _run_antiphony(
-    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, chosen: Any, position: Any, end: Any
+    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, chosen: Any, position: Any
 ) -> Any:
     """Two callers take turns: where the event rows end."""
     t = job.tables
@@ -583,17 +584,14 @@ def _run_antiphony(
     i = ZERO
     exchange = ZERO
     sounded, silent_s = ZERO, 0.0  # a time is samples of sound and seconds of silence before it
-    started = ZERO  # where the second exchange begins: one that runs through the scene starts up to so much before it
+    lead_in = ZERO  # what runs through the scene starts anywhere in so many samples before it
     while until_the_end or exchange < exchanges:
         if exchange > 0:
             silent_s += _process_value(job, s, rules.pause_node, first_call + i, PAUSE, position)
         onset = sounded + to_samples(silent_s, rate)
-        if exchange == 1:
-            started = onset
-        if until_the_end and exchange > 0 and onset - started >= n:
-            break
-        if first_call + i + 2 > end:
-            _count(job, s, ZERO, OVER_LIMIT)
+        if exchange == LEAD_IN:
+            lead_in = onset
+        if (until_the_end and exchange > LEAD_IN and onset - lead_in >= n) or i + 2 > len(stage.series):
             break
         _write_call(job, cast, stage, s, stage.voice[1], i, first_call + i, onset)
         active = stage.series[i].active
@@ -612,7 +610,7 @@ def _run_antiphony(
     if i == 0:
         return at
     if until_the_end:
-        start = -math.floor(_part_of(job, s, base, START) * started)
+        start = -math.floor(_part_of(job, s, base, START) * lead_in)
     else:
         start = _series_start(job, stage, s, i, base)
     at, outside = _sound_series(job, stage, s, begin, at, i, first_call, start)
@@ -624,7 +622,6 @@ def _run_antiphony(
 @compiled
 def _run_process(job: Any, cast: Any, stage: Any, s: Any, begin: Any, medium: Any, chosen: Any, duration_s: Any) -> Any:
     """Place the calls of a scene that has some: where the event rows end."""
-    rules = job.tables.rules[0]
     at = begin
     for trial in range(ATTEMPTS):  # until there is at least one event
         job.scene[s].n_outside = 0
@@ -632,16 +629,15 @@ def _run_process(job: Any, cast: Any, stage: Any, s: Any, begin: Any, medium: An
         stage.counter[_CALLS] = trial * TRIAL
         stage.counter[_CYCLES] = trial * TRIAL_CYCLES
         stage.counter[_HEARD] = 0
-        end = trial * TRIAL + rules.max_slots
         if cast.rules[0].kind == BOUT:
             at = _run_bouts(job, cast, stage, s, np.int64(trial), begin, medium, chosen, duration_s)
         else:
             for k in range(0, len(chosen), 2 if cast.rules[0].other_class else 1):
                 position = np.int64(k)
                 if cast.rules[0].kind == CHORUS:
-                    at = _run_chorus(job, cast, stage, s, begin, at, medium, chosen[k], position, end)
+                    at = _run_chorus(job, cast, stage, s, begin, at, medium, chosen[k], position)
                 else:
-                    at = _run_antiphony(job, cast, stage, s, begin, at, medium, chosen, position, end)
+                    at = _run_antiphony(job, cast, stage, s, begin, at, medium, chosen, position)
         if job.scene[s].n_asked > 0:
             return at
     # So rare that one call is what "at least one" means.

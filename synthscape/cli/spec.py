@@ -76,8 +76,8 @@ def _missing_stores(spec: Spec, origins: Origins) -> list[str]:
             )
     table = spec.community.table
     if table is not None and not Path(table).is_file():
-        key = ("community", "table")
-        missing.append(f"{origins.of(key)}: community.table: expected a file at {table}, got none; set another")
+        place = origins.of(("community", "table"))
+        missing.append(f"{place}: community.table: expected a file at {table}, got none; set another")
     return missing
 
 

@@ -118,6 +118,10 @@ def _check_process(spec: Spec) -> None:
     if events.group == "track":
         expected = f"none with events.process: {events.process}, which places call by call"
         raise SpecKeyError(("events", "group"), expected, "track", "set group: none, or another process")
+    if events.process == "bout" and events.bout.calls.bounds()[1] > events.max_per_scene:
+        expected = f"at most events.max_per_scene, {events.max_per_scene}"
+        got = f"up to {number_text(events.bout.calls.bounds()[1])}"
+        raise SpecKeyError(("events", "bout", "calls"), expected, got, "ask for fewer, or raise max_per_scene")
     forbidden = events.overlap.same_class == "forbid"
     if events.process == "chorus" and forbidden and events.chorus.callers.bounds()[1] > 1:
         expected = "allow with events.process: chorus, whose callers of one class call at the same time"
@@ -125,6 +129,10 @@ def _check_process(spec: Spec) -> None:
     if events.process != "antiphony":
         return
     antiphony = events.antiphony
+    if antiphony.exchanges is not None and 2 * antiphony.exchanges.bounds()[1] > events.max_per_scene:
+        expected = f"at most half of events.max_per_scene, {events.max_per_scene}"
+        got = f"up to {number_text(antiphony.exchanges.bounds()[1])}"
+        raise SpecKeyError(("events", "antiphony", "exchanges"), expected, got, "ask for fewer, or raise max_per_scene")
     if antiphony.partner == "other_class":
         if spec.classes.per_scene.bounds()[0] < 2:
             expected = "2 classes or more in a scene, so that another class can answer"

@@ -173,6 +173,14 @@ def test_wrong_values_are_named_with_line_key_and_range(refusal: Refusal, line: 
             "classes.per_scene: expected 2 classes or more in a",
         ),
         ("{process: antiphony, antiphony: {overlap_probability: 0.1}}", "expected allow where answers may overlap the"),
+        (
+            "{process: antiphony, antiphony: {exchanges: 200}}",
+            "events.antiphony.exchanges: expected at most half of even",
+        ),
+        (
+            "{process: bout, rate: 1, bout: {calls: 300}}",
+            "events.bout.calls: expected at most events.max_per_scene, 25",
+        ),
         ("{process: chorus, chorus: {duty: 0}}", "my.yaml:3: events.chorus.duty: expected numbers over 0 to 1, got 0"),
         (
             "{process: chorus, chorus: {synchrony: 2}}",
