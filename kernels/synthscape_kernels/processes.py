@@ -79,7 +79,8 @@ TRIAL: Final = 2**16  # numbers in one trial of a scene
 TRIAL_CYCLES: Final = 2**26
 MOST_CALLERS: Final = 64  # in step with the spec's limit
 MOST_CANDIDATES: Final = 128
-LEAD_IN: Final = 8  # exchanges before the scene, so that how it starts says nothing of when they began
+PERIODS: Final = 40  # tried for a chorus, each 0.9 of the last
+LEAD_IN: Final = 8  # exchanges or cycles before the scene, so that its start says nothing of when they began
 NO_CALLER: Final = np.int64(-1)
 NO_SPEAKER: Final = np.int64(-2)
 OUTSIDE: Final = np.int64(-2)  # in place of a reason: the scene cuts the call off
@@ -124,6 +125,7 @@ VOICE_ROW: Final = np.dtype(
         ("reversed", np.bool_),
         ("mean_active", np.float64),  # samples, of its clips as played
         ("duty", np.float64),
+        ("kept", np.float64),  # probability that it calls in a cycle in which it is silent
     ]
 )
 
@@ -426,42 +428,66 @@ def _series_start(job: Any, stage: Any, s: Any, n_calls: Any, voice: Any) -> Any
 
 
 @compiled
-def _run_bout(
-    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any
-) -> Any:
-    """One caller calls some times in a row: where the event rows end."""
-    rules = cast.rules[0]
-    voice = stage.counter[_VOICES]
-    n_calls = math.floor(_process_value(job, s, rules.calls_node, voice, N_CALLS, position) + 0.5)
-    first_call = stage.counter[_CALLS]
-    stage.counter[_CALLS] += n_calls
-    stage.counter[_TRIED] = 0
-    if n_calls > job.tables.rules[0].max_slots - job.scene[s].n_asked:
-        stage.counter[_VOICES] += 1
-        reason = OVER_LIMIT
-    else:
-        reason = _find_caller(job, cast, stage, s, medium, class_id, position, NO_SPEAKER)
-    if reason != NO_REASON:
-        for _ in range(n_calls):
-            _count(job, s, ZERO, reason)
-        return at
+def _write_bout(job: Any, cast: Any, stage: Any, s: Any, n_calls: Any, first_call: Any) -> None:
+    """Calls of voice 0 with silences between them, as the series."""
+    v = stage.voice[0]
+    rate = job.tables.rules[0].sample_rate
     sounded, silent_s = ZERO, 0.0
     for i in range(n_calls):
         call = first_call + i
         if i > 0:
-            silent_s += _process_value(job, s, rules.interval_node, call, INTERVAL, position)
-        _write_call(
-            job,
-            cast,
-            stage,
-            s,
-            stage.voice[0],
-            i,
-            call,
-            sounded + to_samples(silent_s, job.tables.rules[0].sample_rate),
-        )
+            silent_s += _process_value(job, s, cast.rules[0].interval_node, call, INTERVAL, v.position)
+        _write_call(job, cast, stage, s, v, i, call, sounded + to_samples(silent_s, rate))
         sounded += stage.series[i].active
-    start = _series_start(job, stage, s, n_calls, voice)
+
+
+@compiled
+def _is_calling(job: Any, stage: Any, begin: Any, at: Any, n_calls: Any, start: Any) -> Any:
+    """Does the series' caller already call then, in another series?"""
+    t = job.tables
+    e = job.event
+    for i in range(n_calls):
+        row = stage.series[i]
+        speaker = t.clip[t.member[row.member].clip].speaker
+        onset = start + row.onset
+        for j in range(begin, at):
+            if e[j].speaker == speaker and e[j].onset < onset + row.active and onset < e[j].offset:
+                return True
+    return False
+
+
+@compiled
+def _run_bout(
+    job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any
+) -> Any:
+    """One caller calls some times in a row, one that is silent then if there is one: where the event rows end."""
+    voice = stage.counter[_VOICES]
+    n_calls = math.floor(_process_value(job, s, cast.rules[0].calls_node, voice, N_CALLS, position) + 0.5)
+    if n_calls > job.tables.rules[0].max_slots - job.scene[s].n_asked:
+        stage.counter[_VOICES] += 1
+        for _ in range(n_calls):
+            _count(job, s, ZERO, OVER_LIMIT)
+        return at
+    first_call = stage.counter[_CALLS]
+    stage.counter[_CALLS] += n_calls
+    stage.counter[_TRIED] = 0
+    start = ZERO
+    found = False
+    while True:
+        reason = _find_caller(job, cast, stage, s, medium, class_id, position, NO_SPEAKER)
+        if reason != NO_REASON:
+            break
+        found = True
+        _write_bout(job, cast, stage, s, n_calls, first_call)
+        start = _series_start(job, stage, s, n_calls, voice)
+        if not _is_calling(job, stage, begin, at, n_calls, start):
+            break
+        stage.counter[_HEARD] -= 1  # it is there already, as one that calls
+        job.scene[s].n_redrawn += 1
+    if not found:
+        for _ in range(n_calls):
+            _count(job, s, ZERO, reason)
+        return at
     at, outside = _sound_series(job, stage, s, begin, at, n_calls, first_call, start)
     job.scene[s].n_outside += outside
     return at
@@ -487,17 +513,51 @@ def _run_bouts(
 
 
 @compiled
+def _mean_taken(job: Any, cast: Any, s: Any, v: Any, period: Any) -> Any:
+    """Mean samples, in whole periods, that a call of voice ``v`` takes up."""
+    total, n = 0.0, ZERO
+    for i in range(cast.member_first[v.caller], cast.member_first[v.caller + 1]):
+        if _usable(job, s, cast.member[i], v.ratio) == NO_REASON:
+            _, active, _ = _as_played(job, cast.member[i], v.ratio, False)
+            total += max(math.ceil(active / period), 1) * period
+            n += 1
+    return total / n
+
+
+@compiled
+def _common_period(job: Any, cast: Any, stage: Any, s: Any, n_callers: Any) -> Any:
+    """Samples between the cycles of a chorus: the longest tried at which voices 1 to n_callers can reach their duties.
+
+    Sets how likely each calls in a free cycle. A call takes up T samples on average, in whole periods P, and is
+    followed by P (1 - k) / k without one: active for the mean length l, that is a duty d = l / (T + P (1 - k) / k).
+    """
+    period = np.inf
+    for i in range(1, n_callers + 1):
+        period = min(period, stage.voice[i].mean_active / stage.voice[i].duty)
+    for attempt in range(PERIODS):
+        within = True
+        for i in range(1, n_callers + 1):
+            v = stage.voice[i]
+            spare = v.mean_active / v.duty - _mean_taken(job, cast, s, v, period)
+            within = within and spare >= -1e-6 * period
+            v.kept = period / (period + max(spare, 0.0))
+        if within or attempt == PERIODS - 1:
+            break
+        period *= 0.9
+    return period
+
+
+@compiled
 def _run_chorus(
     job: Any, cast: Any, stage: Any, s: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any
 ) -> Any:
     """Several callers of a class call once in each period, all through the scene: where the event rows end.
 
-    Caller i of duty d_i has clips whose active parts last l_i on average. The period P is the shortest l_i / d_i; a
-    caller calls in a cycle with probability d_i P / l_i. Its call of length l begins at
+    In each cycle of the period P a caller that is silent may call. Its call of length l begins at
 
-        cycle x P + (1 - synchrony) (phase_i P + u max(P - l, 0)),      phase_i, u ~ U(0, 1),
+        cycle x P + (1 - synchrony) (phase P + u max(P - l, 0)),      phase, u ~ U(0, 1),
 
-    with phase_i of the caller and u of the call, unless the caller's last call lasts until then.
+    with a phase of the caller and u of the call, unless its last call lasts until then.
     """
     rules = cast.rules[0]
     seed, scene = job.tables.rules[0].seed, job.number[s]
@@ -507,7 +567,6 @@ def _run_chorus(
     looseness = 1.0 - _process_value(job, s, rules.synchrony_node, base, SYNCHRONY, position)
     stage.counter[_TRIED] = 0
     n_callers = ZERO
-    period = np.inf
     for _ in range(wanted):
         reason = _find_caller(job, cast, stage, s, medium, class_id, position, NO_SPEAKER)
         if reason != NO_REASON:
@@ -516,21 +575,20 @@ def _run_chorus(
         n_callers += 1
         v = stage.voice[0]
         v.duty = _process_value(job, s, rules.duty_node, v.voice, DUTY, position)
-        period = min(period, v.mean_active / v.duty)
         stage.voice[n_callers] = v
+    period = _common_period(job, cast, stage, s, n_callers)
     common = _part_of(job, s, base, COMMON_PHASE)
     for i in range(1, n_callers + 1):
         v = stage.voice[i]
         phase = _part_of(job, s, v.voice, PHASE)
-        kept = v.duty * period / v.mean_active
         busy_until = -np.int64(2**62)
-        cycle = -2
+        cycle = -LEAD_IN
         while (cycle + common) * period < n:
             number = stage.counter[_CYCLES]
             stage.counter[_CYCLES] += 1
             begins = (cycle + common) * period
             cycle += 1
-            if uniform(seed, CYCLES, scene, number * 2 + KEPT) >= kept:
+            if uniform(seed, CYCLES, scene, number * 2 + KEPT) >= v.kept:
                 continue
             if job.scene[s].n_asked >= job.tables.rules[0].max_slots:
                 _count(job, s, ZERO, OVER_LIMIT)
