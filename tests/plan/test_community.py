@@ -186,7 +186,7 @@ def test_wrong_tables_are_refused(spec_of: SpecOf, table: Table, rows: list[str]
 def test_media_weigh_as_their_classes_do_at_the_time(
     spec_of: SpecOf, table: Table, tmp_path: Path, backgrounds: ClipStore
 ) -> None:
-    """At an hour with land animals only all scenes are in air; at one with both, media are as frequent as they weigh."""
+    """At an hour of land animals alone all scenes are in air; at one of both, media are as frequent as they weigh."""
     rng = np.random.default_rng(1)
     stores = []
     for kind, rows in (
