@@ -12,6 +12,7 @@ import pytest
 import scipy.stats
 
 from synthscape.bank.store import ClipStore
+from synthscape.bank.writer import StoreWriter
 from synthscape.errors import PlanError, SpecError, StoreError
 from synthscape.plan.community import read_community
 from synthscape.plan.planner import Planner
@@ -180,6 +181,35 @@ def test_wrong_tables_are_refused(spec_of: SpecOf, table: Table, rows: list[str]
         read_community(spec_of(*ONE, table(*rows, header=header)))
     assert message in str(raised.value)
     assert "community.table" in str(raised.value)
+
+
+def test_media_weigh_as_their_classes_do_at_the_time(
+    spec_of: SpecOf, table: Table, tmp_path: Path, backgrounds: ClipStore
+) -> None:
+    """At an hour of land animals alone all scenes are in air; at one of both, media are as frequent as they weigh."""
+    rng = np.random.default_rng(1)
+    stores = []
+    for kind, rows in (
+        ("pseudovox", [{"species": s, "medium": m, "low_hz": 900.0, "high_hz": 1100.0} for s, m in ("xa", "ya", "zw")]),
+        ("backgrounds", [{"medium": m} for m in "awaw"]),
+    ):
+        with StoreWriter(tmp_path / kind, kind, 16000) as writer:
+            for row in rows:
+                writer.add((0.1 * rng.standard_normal(8000)).astype(np.float32), row)
+        stores.append(ClipStore.open(tmp_path / kind))
+    csv = table("x,,,,1", "y,,,,2", "z,,,9,6")
+    spec = spec_of(*ONE, csv, "community.hour={uniform_int: [8, 9]}", "background.mix.probability=0", "duration=2")
+    plan, classes = shares(Planner(spec, *stores))
+    water = np.isin(plan.background[:, 0], [1, 3])
+
+    assert (water == (classes == 2)).all()
+    assert not water[plan.hour == 8].any()
+    seen = np.bincount(classes[plan.hour == 9])
+    assert scipy.stats.chisquare(seen, np.array([1, 2, 6]) / 9 * seen.sum()).pvalue > 1e-3
+    assert (
+        scipy.stats.binomtest(int((classes[plan.hour == 8] == 1).sum()), int((plan.hour == 8).sum()), 2 / 3).pvalue
+        > 1e-3
+    )
 
 
 def test_a_missing_table_or_habitat_is_named(spec_of: SpecOf, table: Table, tmp_path: Path) -> None:
