@@ -55,7 +55,7 @@ def flock(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
 @pytest.fixture(scope="module")
 def crickets(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """One species of eight individuals, whose calls are all 0.2 s long."""
-    rows = [{"individual": f"i{i}", "recording_id": f"r{i}"} for i in range(8) for _ in range(2)]
+    rows = [{"individual": f"i{i}", "recording_id": f"r{i}", "medium": "air"} for i in range(8) for _ in range(2)]
     return calls(tmp_path_factory.mktemp("crickets") / "bank", rows, [0.2] * len(rows))
 
 
@@ -437,3 +437,16 @@ def test_speakers_are_named_without_individuals(tmp_path: Path, spec_of: SpecOf,
     for e in of_scenes(plan):
         assert set(plan.speaker[e].tolist()) == {0, 1}
         assert len(set(plan.clip[e].tolist())) == 2
+
+
+def test_an_animal_calls_from_one_place(spec_of: SpecOf, crickets: ClipStore, backgrounds: ClipStore) -> None:
+    """Distances are drawn per event; here one for each caller, which holds for all its calls."""
+    spec = spec_of(*PLAIN, "events.process=chorus", "events.chorus={callers: 3, duty: 0.2}",
+                   "events.propagation.distance_m={uniform: [1, 100]}")  # fmt: skip
+    plan = Planner(spec, crickets, backgrounds).plan(range(50))
+    distances = set()
+    for e in of_scenes(plan):
+        places = set(zip(plan.speaker[e].tolist(), plan.distance_mm[e].tolist(), strict=True))
+        assert len(places) == len(set(plan.speaker[e].tolist()))
+        distances |= {distance for _, distance in places}
+    assert len(distances) > 100
