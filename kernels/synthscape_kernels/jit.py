@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -23,6 +26,9 @@ def compiled(function: Function) -> Function:
     global _warned
     try:
         kernel = numba.njit(function, nogil=True, cache=True, error_model="numpy", fastmath=False)
+        # numba keeps a kernel until its own file changes, though what it calls in other files is compiled into it.
+        index = kernel._cache._cache_file
+        index._source_stamp = (index._source_stamp, _sources())
     except RuntimeError:  # numba found no folder to cache in
         if not _warned:
             _warned = True
@@ -33,3 +39,10 @@ def compiled(function: Function) -> Function:
             )
         kernel = numba.njit(function, nogil=True, error_model="numpy", fastmath=False)
     return kernel  # type: ignore[no-any-return]
+
+
+@cache
+def _sources() -> str:
+    """Hash of all kernels' source."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
