@@ -24,6 +24,7 @@ TILE: Final = 16384  # samples played at a time, so that what is dealt out stays
 SCENE, LOCAL, BAND, OTHER = range(4)
 _slots: Any = cgutils  # untyped
 _SCALE: Final = np.float32(1.0 / 32768.0)
+_START, _FORWARDS = np.int64(0), np.bool_(False)  # typed: kernels are compiled once more for plain constants
 _HALF_PI: Final = 1.5707963267948966
 
 #: An event as the kernels take it; times in samples of the scene.
@@ -46,7 +47,8 @@ EVENT: Final = np.dtype(
         ("group", np.int64),
         ("share", np.float64),  # of its power that is signal
         ("wanted", np.float64),  # signal power / background power
-    ]
+    ],
+    align=True,
 )
 #: What is measured of an event at unit gain, as energies over its active part, and the gain that follows.
 LEVEL: Final = np.dtype(
@@ -250,7 +252,7 @@ def play_events(pcm: Any, events: Any, filters: Any, linear: Any, pieces: Any) -
 @compiled
 def play_whole(pcm: Any, events: Any, i: Any, filters: Any, linear: Any, out: Any) -> None:
     """The whole clip of event ``i`` as played, faded, at unit gain, whatever the scene cuts of it (float32)."""
-    play_event(pcm, events[i], filters, linear, 0, events[i].clip_offset - events[i].clip_onset, out, 0)
+    play_event(pcm, events[i], filters, linear, _START, events[i].clip_offset - events[i].clip_onset, out, _START)
 
 
 @compiled
@@ -319,10 +321,10 @@ def play_background(
     played = -(-length * p // q)
     n = len(out)
     if played >= n:
-        play(pcm, start, length, p, q, taps, table, half, False, offset, offset + n, out, 0)
+        play(pcm, start, length, p, q, taps, table, half, _FORWARDS, offset, offset + n, out, _START)
         return
     whole = np.empty(played, np.float32)
-    play(pcm, start, length, p, q, taps, table, half, False, 0, played, whole, 0)
+    play(pcm, start, length, p, q, taps, table, half, _FORWARDS, _START, played, whole, _START)
     period = played - crossfade
     at = offset  # in [0, period)
     for i in range(n):
