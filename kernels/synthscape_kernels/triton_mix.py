@@ -70,7 +70,9 @@ class Layers(NamedTuple):
     crossfade: Any  # int32
     ramp: Any  # int64 where the weights of its cross-fade begin in ``ramps``: rising, then falling
     ramps: Any  # float32
-    aligned: Any  # int32, 1: ratio 1, not looped, and start + offset is a multiple of 8
+    aligned: Any  # int32, 1: start + offset is a multiple of 8
+    piece: Any  # int64 where the layer begins in ``pieces``; -1: ratio 1 and not looped, read from ``pcm``
+    pieces: Any  # float32 what is heard of layers, at unit gain
 
 
 def tap_order(table: Any, q: int) -> Any:
@@ -128,112 +130,101 @@ def _faded(events, ratios, e, i, begin, end, RESAMPLED: tl.constexpr):
 
 
 @triton.jit
-def _heard(events, ratios, e, i, RESAMPLED: tl.constexpr, PIECES: tl.constexpr):
+def _heard(events, ratios, e, i, RESAMPLED: tl.constexpr):
     """What is heard of event e at scene samples i, at unit gain; 0 where it is not."""
     begin = tl.load(events.begin + e)
     end = tl.load(events.end + e)
     inside = (i >= begin) & (i < end)
-    if PIECES:
-        piece = tl.load(events.piece + e)
-        if piece >= 0:
-            value = tl.load(events.pieces + piece + (i - begin), mask=inside, other=0.0)
-        else:
-            value = _faded(events, ratios, e, i, begin, end, RESAMPLED)
+    piece = tl.load(events.piece + e)
+    if piece >= 0:
+        value = tl.load(events.pieces + piece + (i - begin), mask=inside, other=0.0)
     else:
         value = _faded(events, ratios, e, i, begin, end, RESAMPLED)
     return tl.where(inside, value, 0.0)
 
 
 @triton.jit
-def _looped(layers, ratios, at, l, n, RESAMPLED: tl.constexpr):
-    """Layer l where it is shorter than its scene: rounds that are cross-faded at equal power."""
-    length = tl.load(layers.length + l)
-    r = tl.load(layers.ratio + l).to(tl.int32)
-    clip = layers.pcm + tl.load(layers.start + l)
-    played = tl.load(layers.played + l)
-    crossfade = tl.load(layers.crossfade + l)
-    period = played - crossfade
-    place = at % period
-    value = _SCALE * _played(clip, length, 0, ratios, r, place, RESAMPLED)
-    joined = (place < crossfade) & (at >= period)  # nothing comes before the first round
-    if tl.max(joined.to(tl.int32)) > 0:
-        before = tl.minimum(place + period, played - 1)
-        other = _SCALE * _played(clip, length, 0, ratios, r, before, RESAMPLED)
-        ramp = layers.ramps + tl.load(layers.ramp + l)
-        rise = tl.load(ramp + place, mask=joined, other=1.0)
-        fall = tl.load(ramp + crossfade + place, mask=joined, other=0.0)
-        value = tl.where(joined, rise * value + fall * other, value)
-    return value
-
-
-@triton.jit
-def _layer(
-    layers, ratios, l, first, n, TILE: tl.constexpr, RESAMPLED: tl.constexpr, LOOPED: tl.constexpr,
-    ALIGNED: tl.constexpr,
-):  # fmt: skip
+def _layer(layers, l, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
     """Layer l at TILE samples of its scene from ``first`` on, at unit gain; anything beyond sample n.
 
-    ALIGNED: ``first`` is a multiple of 8, and layers that are ``aligned`` are read 8 samples at a time.
+    ALIGNED: ``first`` is a multiple of TILE, and layers that are ``aligned`` are read 8 samples at a time.
     """
-    i = tl.minimum(first + tl.arange(0, TILE), n - 1)
-    value = tl.zeros((TILE,), tl.float32)
-    length = tl.load(layers.length + l)
-    if length > 0:
-        start = tl.load(layers.start + l)
-        offset = tl.load(layers.offset + l)
-        straight = True
-        if ALIGNED:
-            if tl.load(layers.aligned + l) == 1:
-                straight = False
-                source = tl.multiple_of(start + offset + first, 8)
-                value = _SCALE * tl.load(layers.pcm + source + tl.arange(0, TILE)).to(tl.float32)
-        if LOOPED:
-            if tl.load(layers.played + l) < n:
-                straight = False
-                value = _looped(layers, ratios, offset + i, l, n, RESAMPLED)
-        if straight:
-            r = tl.load(layers.ratio + l).to(tl.int32)
-            value = _SCALE * _played(layers.pcm + start, length, 0, ratios, r, offset + i, RESAMPLED)
+    piece = tl.load(layers.piece + l)
+    start = tl.load(layers.start + l) + tl.load(layers.offset + l) + first
+    wide = False
+    if ALIGNED:
+        wide = (piece < 0) & (tl.load(layers.aligned + l) == 1)
+    if wide:
+        eights = 8 * (start // 8)  # so that the compiler sees it is aligned, too
+        value = _SCALE * tl.load(layers.pcm + eights + tl.arange(0, TILE)).to(tl.float32)
+    else:
+        i = tl.minimum(tl.arange(0, TILE), n - 1 - first)
+        if piece >= 0:
+            value = tl.load(layers.pieces + piece + first + i)
+        else:
+            value = _SCALE * tl.load(layers.pcm + start + i).to(tl.float32)
     return value
 
 
 @triton.jit
-def _background(
-    layers, ratios, layer_gain, level_gain, scene, first, n, TILE: tl.constexpr, RESAMPLED: tl.constexpr,
-    LOOPED: tl.constexpr, ALIGNED: tl.constexpr, LAYERS: tl.constexpr,
-):  # fmt: skip
+def _background(layers, layer_gain, level_gain, scene, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
     """The mixed background of a scene at TILE samples from ``first`` on."""
-    value = tl.load(layer_gain + 2 * scene) * _layer(
-        layers, ratios, 2 * scene, first, n, TILE, RESAMPLED, LOOPED, ALIGNED
-    )
-    if LAYERS == 2:
-        value += tl.load(layer_gain + 2 * scene + 1) * _layer(
-            layers, ratios, 2 * scene + 1, first, n, TILE, RESAMPLED, LOOPED, ALIGNED
-        )
+    value = tl.zeros((TILE,), tl.float32)
+    for l in tl.range(2 * scene, 2 * scene + 2):
+        if tl.load(layers.length + l) > 0:
+            value += tl.load(layer_gain + l) * _layer(layers, l, first, n, TILE, ALIGNED)
     return value * tl.load(level_gain + scene)
 
 
+@triton.jit
+def play_layers(layers, ratios, n_samples, chunk_layer, chunk_first, out, TILE: tl.constexpr, RESAMPLED: tl.constexpr):
+    """Backgrounds that are resampled or shorter than their scene, at unit gain, into their pieces of ``out``.
+
+    Program c plays samples chunk_first[c] .. + TILE - 1 of the scene of layer chunk_layer[c]. One that is too short is
+    looped: over the last ``crossfade`` samples of a round it fades out while its beginning fades in.
+    """
+    c = tl.program_id(0)
+    l = tl.load(chunk_layer + c)
+    first = tl.load(chunk_first + c)
+    n = tl.load(n_samples + l // 2)
+    at = tl.load(layers.offset + l) + tl.minimum(first + tl.arange(0, TILE), n - 1)
+    played = tl.load(layers.played + l)
+    crossfade = tl.load(layers.crossfade + l)
+    period = played if played >= n else played - crossfade
+    place = at % period
+    joined = (place < crossfade) & (at >= period)  # nothing comes before the first round
+    clip = layers.pcm + tl.load(layers.start + l)
+    length = tl.load(layers.length + l)
+    r = tl.load(layers.ratio + l).to(tl.int32)
+    ramp = layers.ramps + tl.load(layers.ramp + l)
+    weight = tl.load(ramp + place, mask=joined, other=1.0)
+    value = tl.zeros((TILE,), tl.float32)
+    for _ in tl.range(0, 1 + tl.max(joined.to(tl.int32))):
+        value += weight * (_SCALE * _played(clip, length, 0, ratios, r, place, RESAMPLED))
+        weight = tl.load(ramp + crossfade + place, mask=joined, other=0.0)
+        place = tl.where(joined, place + period, 0)
+    start = tl.multiple_of(tl.load(layers.piece + l) + first, TILE)
+    tl.store(out + start + tl.arange(0, TILE), value)
+
+
 @triton.jit(do_not_specialize=["tiles"])
-def layer_power(
-    layers, ratios, n_samples, tiles, sums, TILE: tl.constexpr, RESAMPLED: tl.constexpr, LOOPED: tl.constexpr,
-    ALIGNED: tl.constexpr, LAYERS: tl.constexpr,
-):  # fmt: skip
+def layer_power(layers, n_samples, tiles, sums, TILE: tl.constexpr):
     """Sums of squares of both layers and of their product in every tile: ``sums`` float64 [3, s x tiles]."""
     pid = tl.program_id(0)
     scene = pid // tiles
     first = (pid - scene * tiles) * TILE
     n = tl.load(n_samples + scene)
-    step = tl.num_programs(0)
-    if first < n:
+    programs = tl.num_programs(0)
+    if (first < n) & (tl.load(layers.length + 2 * scene) > 0):
         inside = first + tl.arange(0, TILE) < n
-        a = _layer(layers, ratios, 2 * scene, first, n, TILE, RESAMPLED, LOOPED, ALIGNED)
-        a = tl.where(inside, a, 0.0).to(tl.float64)
+        one = _layer(layers, 2 * scene, first, n, TILE, True)
+        a = tl.where(inside, one, 0.0).to(tl.float64)
         tl.store(sums + pid, tl.sum(a * a))
-        if LAYERS == 2:
-            b = _layer(layers, ratios, 2 * scene + 1, first, n, TILE, RESAMPLED, LOOPED, ALIGNED)
-            b = tl.where(inside, b, 0.0).to(tl.float64)
-            tl.store(sums + step + pid, tl.sum(b * b))
-            tl.store(sums + 2 * step + pid, tl.sum(a * b))
+        if tl.load(layers.length + 2 * scene + 1) > 0:
+            two = _layer(layers, 2 * scene + 1, first, n, TILE, True)
+            b = tl.where(inside, two, 0.0).to(tl.float64)
+            tl.store(sums + programs + pid, tl.sum(b * b))
+            tl.store(sums + 2 * programs + pid, tl.sum(a * b))
 
 
 @triton.jit
@@ -247,15 +238,17 @@ def play_events(events, ratios, chunk_event, chunk_first, out, TILE: tl.constexp
     e = tl.load(chunk_event + c)
     first = tl.load(chunk_first + c)
     i = first + tl.arange(0, TILE)
-    value = _heard(events, ratios, e, i, RESAMPLED, False)
-    start = tl.multiple_of(tl.load(events.piece + e) + (first - tl.load(events.begin + e)), TILE)
+    begin = tl.load(events.begin + e)
+    end = tl.load(events.end + e)
+    value = tl.where(i < end, _faded(events, ratios, e, i, begin, end, RESAMPLED), 0.0)
+    start = tl.multiple_of(tl.load(events.piece + e) + (first - begin), TILE)
     tl.store(out + start + tl.arange(0, TILE), value)
 
 
 @triton.jit
 def power(
     events, layers, ratios, layer_gain, level_gain, n_samples, chunk_event, chunk_first, sums, spans,
-    TILE: tl.constexpr, RESAMPLED: tl.constexpr, PIECES: tl.constexpr, LOOPED: tl.constexpr, LAYERS: tl.constexpr,
+    TILE: tl.constexpr, RESAMPLED: tl.constexpr,
 ):  # fmt: skip
     """Energy of an event at unit gain and of the background behind it, in TILE samples of [onset, offset).
 
@@ -269,12 +262,10 @@ def power(
     first = tl.load(chunk_first + c)
     i = first + tl.arange(0, TILE)
     inside = (i >= tl.load(events.onset + e)) & (i < tl.load(events.offset + e))
-    call = tl.where(inside, _heard(events, ratios, e, i, RESAMPLED, PIECES), 0.0)
+    call = tl.where(inside, _heard(events, ratios, e, i, RESAMPLED), 0.0)
     scene = tl.load(events.scene + e)
     n = tl.load(n_samples + scene)
-    behind = _background(
-        layers, ratios, layer_gain, level_gain, scene, first, n, TILE, RESAMPLED, LOOPED, False, LAYERS
-    )
+    behind = _background(layers, layer_gain, level_gain, scene, first, n, TILE, False)
     behind = tl.where(inside, behind, 0.0)
     at = c.to(tl.int64) * TILE + tl.arange(0, TILE)
     tl.store(spans + at, call)
@@ -306,8 +297,7 @@ def totals(values, offsets, rows, length, out, LANES: tl.constexpr):
 @triton.jit(do_not_specialize=["tiles"])
 def mix(
     events, layers, ratios, layer_gain, level_gain, gain, n_samples, tiles, tile_offsets, tile_events, out, peak,
-    visited, TILE: tl.constexpr, RESAMPLED: tl.constexpr, PIECES: tl.constexpr, LOOPED: tl.constexpr,
-    ALIGNED: tl.constexpr, LAYERS: tl.constexpr, COUNT: tl.constexpr,
+    visited, TILE: tl.constexpr, RESAMPLED: tl.constexpr,
 ):  # fmt: skip
     """Background, then gain x event for every event of the tile's list, in plan order.
 
@@ -315,7 +305,7 @@ def mix(
         tile_offsets: int32 [s x tiles + 1], tile_events: int32: which events are heard in a tile (``tiles.py``).
         out: float32 [s, tiles x TILE], zero beyond the end of a scene.
         peak: float32 [s, tiles], largest magnitude.
-        visited: int32 [s, tiles], events that were looked at; written if COUNT.
+        visited: int32 [s, tiles], how many events were looked at.
     """
     pid = tl.program_id(0)
     scene = pid // tiles
@@ -323,26 +313,21 @@ def mix(
     n = tl.load(n_samples + scene)
     i = first + tl.arange(0, TILE)
     total = tl.zeros((TILE,), tl.float32)
+    seen = 0
     if first < n:
-        total = _background(
-            layers, ratios, layer_gain, level_gain, scene, first, n, TILE, RESAMPLED, LOOPED, ALIGNED, LAYERS
-        )
-        begin = tl.load(tile_offsets + pid)
-        end = tl.load(tile_offsets + pid + 1)
-        for k in tl.range(begin, end):
+        total = _background(layers, layer_gain, level_gain, scene, first, n, TILE, True)
+        for k in tl.range(tl.load(tile_offsets + pid), tl.load(tile_offsets + pid + 1)):
             e = tl.load(tile_events + k)
-            total += tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED, PIECES)
+            seen += 1
+            total += tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED)
         total = tl.where(i < n, total, 0.0)
-        if COUNT:
-            tl.store(visited + pid, end - begin)
     tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), total)
     tl.store(peak + pid, tl.max(tl.abs(total)))
+    tl.store(visited + pid, seen)
 
 
 @triton.jit(do_not_specialize=["tiles"])
-def stems(
-    events, ratios, gain, tiles, out, TILE: tl.constexpr, RESAMPLED: tl.constexpr, PIECES: tl.constexpr
-):  # fmt: skip
+def stems(events, ratios, gain, tiles, out, TILE: tl.constexpr, RESAMPLED: tl.constexpr):
     """Every event by itself, at its gain: ``out`` float32 [e, tiles x TILE]."""
     pid = tl.program_id(0)
     e = pid // tiles
@@ -350,7 +335,7 @@ def stems(
     value = tl.zeros((TILE,), tl.float32)
     if (first < tl.load(events.end + e)) & (first + TILE > tl.load(events.begin + e)):
         i = first + tl.arange(0, TILE)
-        value = tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED, PIECES)
+        value = tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED)
     tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), value)
 
 

@@ -153,6 +153,8 @@ class DeviceMixer:
     Args:
         device: ``cuda``, ``cuda:1``, ...; ``cpu`` works under Triton's interpreter only, which is for tests.
         bank_limit_bytes: device memory that stores may take.
+        keep_pieces: play a resampled event once and keep its samples until the batch is mixed, instead of filtering it
+            both for its power and for the mix: faster, and 4 bytes a sample of each.
 
     Raises:
         MixError: there is no such device, or no Triton for it.
@@ -166,6 +168,7 @@ class DeviceMixer:
         device: str | torch.device = "cuda",
         *,
         bank_limit_bytes: int = BANK_LIMIT_BYTES,
+        keep_pieces: bool = True,
     ):
         self.device = _checked_device(device)
         self._bank = bank
@@ -181,6 +184,7 @@ class DeviceMixer:
         self._background_peak = backgrounds.numbers("peak")
         self._filters: FilterBank | None = None
         self._ratios: Tensors = {}
+        self._keep_pieces = keep_pieces
         self._columns = Slots(self.device)
         self._clips = Slots(self.device)
         fits = bank_limit_bytes
@@ -226,13 +230,11 @@ class DeviceMixer:
         s, e = len(plan), plan.n_events
         n_tiles = max(1, -(-int(plan.n_samples.max(initial=0)) // TILE))
         filters = self._filters_for(plan)
-        layers, flags = self._layer_columns(plan, filters)
+        layers = self._layer_columns(plan)
         events = self._event_columns(plan)
         bands = self._bands(plan)
         self._check_lengths(plan)
-        flags["RESAMPLED"] = flags["RESAMPLED"] or bool((events["ratio_p"] != events["ratio_q"]).any())
-        played = np.flatnonzero(events["ratio_p"] != events["ratio_q"])
-        lists = self._lists(plan, events, played, n_tiles)
+        lists = self._lists(plan, layers, events, n_tiles)
         host = {
             **{f"layer_{name}": value for name, value in layers.items()},
             **{f"event_{name}": value for name, value in events.items()},
@@ -244,32 +246,33 @@ class DeviceMixer:
         device = self._columns.send_arrays(host)
         ratios = Ratios(*(self._ratios[name] for name in Ratios._fields))
         new = self._new
+        filtered = not self._keep_pieces and bool((events["ratio_p"] != events["ratio_q"]).any())
 
         # Backgrounds: powers of the layers, then gains.
+        loops = new(max(int(lists["loop_offsets"][-1]), 1) * TILE, torch.float32)
         layer_table = Layers(
             pcm=audio_bank["backgrounds"],
-            **{name: device[f"layer_{name}"] for name in Layers._fields if name != "pcm"},
+            pieces=loops,
+            **{name: device[f"layer_{name}"] for name in Layers._fields if name not in ("pcm", "pieces")},
         )
-        some = {name: flags[name] for name in ("RESAMPLED", "LOOPED", "LAYERS")}
-        sums = torch.zeros((3, s * n_tiles), dtype=torch.float64, device=self.device)
-        self._launch(
-            kernels.layer_power, s * n_tiles, layer_table, ratios, device["n_samples"], n_tiles, sums,
-            TILE=TILE, ALIGNED=flags["ALIGNED"], **some,
+        launch(
+            kernels.play_layers, len(lists["loop_layer"]), layer_table._replace(pieces=layer_table.ramps), ratios,
+            device["n_samples"], device["loop_layer"], device["loop_first"], loops, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
+        sums = torch.zeros((3, s * n_tiles), dtype=torch.float64, device=self.device)
+        launch(kernels.layer_power, s * n_tiles, layer_table, device["n_samples"], n_tiles, sums, TILE=TILE)
         layer_power, layer_gain, level_gain, background_power, background_ok = self._background_gains(
             self._totals(sums, device["scene_tiles"]), device
         )
 
         # Resampled events are played once; others are as cheap to play again as to read back.
-        n_pieces = int(lists["piece_offsets"][-1]) * TILE
         event_table = Events(
             pcm=audio_bank["bank"],
-            pieces=new(max(n_pieces, TILE), torch.float32),
+            pieces=new(max(int(lists["piece_offsets"][-1]), 1) * TILE, torch.float32),
             **{name: device[f"event_{name}"] for name in Events._fields if name not in ("pcm", "pieces")},
         )
-        no_pieces = event_table._replace(pieces=event_table.fades)
-        self._launch(
-            kernels.play_events, len(lists["piece_event"]), no_pieces, ratios, device["piece_event"],
+        launch(
+            kernels.play_events, len(lists["piece_event"]), event_table, ratios, device["piece_event"],
             device["piece_first"], event_table.pieces, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
 
@@ -277,11 +280,10 @@ class DeviceMixer:
         n_spans = len(lists["span_event"])
         span_sums = new((2, max(n_spans, 1)), torch.float64)
         spans = new((2, max(n_spans, 1) * TILE), torch.float32)
-        of_events = {"RESAMPLED": False, "PIECES": n_pieces > 0}
-        self._launch(
+        launch(
             kernels.power, n_spans, event_table, layer_table, ratios, layer_gain, level_gain, device["n_samples"],
             device["span_event"], device["span_first"], span_sums, spans,
-            TILE=TILE, **{**some, **of_events, "RESAMPLED": flags["RESAMPLED"]},
+            TILE=TILE, RESAMPLED=filtered,
         )  # fmt: skip
         energy = self._totals(span_sums, device["span_offsets"])
         band = torch.full((2, e), math.nan, dtype=torch.float64, device=self.device)
@@ -292,31 +294,30 @@ class DeviceMixer:
         row = n_tiles * TILE
         audio = new((s, row), torch.float32)
         peak = new((s, n_tiles), torch.float32)
-        visited = torch.zeros((s, n_tiles), dtype=torch.int32, device=self.device)
-        mixed = {**some, "RESAMPLED": flags["LAYERS_RESAMPLED"], "PIECES": n_pieces > 0, "ALIGNED": flags["ALIGNED"]}
+        visited = new((s, n_tiles), torch.int32)
         arguments = (event_table, layer_table, ratios, layer_gain, level_gain, gain, device["n_samples"], n_tiles)
-        self._launch(
+        launch(
             kernels.mix, s * n_tiles, *arguments, device["tile_offsets"], device["tile_events"], audio, peak, visited,
-            TILE=TILE, COUNT=True, **mixed,
+            TILE=TILE, RESAMPLED=filtered,
         )  # fmt: skip
         background_audio = stem_audio = None
         n = int(plan.n_samples.max(initial=0))
         if stems:
             background_audio = new((s, row), torch.float32)
-            self._launch(
+            launch(
                 kernels.mix, s * n_tiles, *arguments, torch.zeros_like(device["tile_offsets"]), device["tile_events"],
-                background_audio, torch.empty_like(peak), visited, TILE=TILE, COUNT=False, **mixed,
+                background_audio, torch.empty_like(peak), torch.empty_like(visited), TILE=TILE, RESAMPLED=False,
             )  # fmt: skip
             stem_audio = new((e, row), torch.float32)
-            self._launch(
-                kernels.stems, e * n_tiles, event_table, ratios, gain, n_tiles, stem_audio, TILE=TILE, **of_events
+            launch(
+                kernels.stems, e * n_tiles, event_table, ratios, gain, n_tiles, stem_audio, TILE=TILE, RESAMPLED=filtered
             )
         most = peak.amax(dim=1)
         thresholds, factors = _gain_table(self.device)
         steps = torch.searchsorted(thresholds, most)
         deliver = (background_ok & events_ok & (steps < len(factors) - 1)).to(torch.int32)
         pcm_audio = new((s, row), torch.int16) if pcm else None
-        self._launch(
+        launch(
             kernels.finish, s * n_tiles, audio, factors[steps], deliver, n_tiles, pcm_audio if pcm else audio,
             TILE=TILE, PCM=pcm,
         )  # fmt: skip
@@ -374,7 +375,7 @@ class DeviceMixer:
             "snr_gain": 10.0 ** (plan.snr_db[first] / DB_STEPS / 20.0),
         }
 
-    def _layer_columns(self, plan: ScenePlan, filters: FilterBank) -> tuple[Arrays, dict[str, Any]]:
+    def _layer_columns(self, plan: ScenePlan) -> Arrays:
         row, ratio = plan.background, plan.background_ratio
         there = row >= 0
         p, q = plan.ratio_p[ratio].astype(np.int64), plan.ratio_q[ratio].astype(np.int64)
@@ -394,7 +395,7 @@ class DeviceMixer:
         second = 10.0 ** (plan.background_mix_db / DB_STEPS / 20.0)
         with np.errstate(over="ignore"):
             level = np.where(as_recorded, 1.0, 10.0 ** (plan.level_dbfs / DB_STEPS / 20.0))
-        columns = {
+        return {
             "start": np.where(there, self._backgrounds.starts[np.maximum(row, 0)], 0),
             "length": lengths.astype(np.int32),
             "ratio": ratio,
@@ -405,32 +406,28 @@ class DeviceMixer:
             "ramps": ramp,
             "looped": looped,
             "copied": there & (p == q) & ~looped,
+            "loop_end": np.where(there & ((p != q) | looped), plan.n_samples[:, None], 0).astype(np.int32),
             "gain": np.where(as_recorded[:, None], recorded, np.stack([np.ones(len(plan)), second], axis=1)),
             "normalise": ~as_recorded,
             "level": level,
         }
-        flags = {
-            "RESAMPLED": bool((there & (p != q)).any()),
-            "LAYERS_RESAMPLED": bool((there & (p != q)).any()),
-            "LOOPED": bool(looped.any()),
-            "LAYERS": 2 if there[:, 1].any() else 1,
-            "ALIGNED": bool(columns["copied"].any()),
-        }
-        return columns, flags
 
-    def _lists(self, plan: ScenePlan, events: Arrays, played: NDArray[np.int64], n_tiles: int) -> Arrays:
-        tile_offsets, tile_events = tiles.tile_lists(
-            plan.event_offsets, events["begin"], events["end"], n_tiles, TILE
+    def _lists(self, plan: ScenePlan, layers: Arrays, events: Arrays, n_tiles: int) -> Arrays:
+        """What each program of each kernel works on; also the columns ``piece`` of layers and events."""
+        tile_offsets, tile_events = tiles.tile_lists(plan.event_offsets, events["begin"], events["end"], n_tiles, TILE)
+        kept = (events["ratio_p"] != events["ratio_q"]) & self._keep_pieces
+        piece_offsets, piece_event, piece_first = tiles.chunk_lists(
+            events["begin"], np.where(kept, events["end"], events["begin"]), TILE
         )
-        end = events["begin"].copy()
-        end[played] = events["end"][played]
-        piece_offsets, piece_event, piece_first = tiles.chunk_lists(events["begin"], end, TILE)
-        events["piece"] = np.full(plan.n_events, -1, np.int64)
-        events["piece"][played] = piece_offsets[:-1][played].astype(np.int64) * TILE
+        events["piece"] = np.where(kept, piece_offsets[:-1].astype(np.int64) * TILE, -1)
+        loop_end = layers["loop_end"].ravel()
+        loop_offsets, loop_layer, loop_first = tiles.chunk_lists(np.zeros_like(loop_end), loop_end, TILE)
+        layers["piece"] = np.where(loop_end > 0, loop_offsets[:-1].astype(np.int64) * TILE, -1)
         span_offsets, span_event, span_first = tiles.chunk_lists(events["onset"], events["offset"], TILE)
         return {
             "tile_offsets": tile_offsets, "tile_events": tile_events,
             "piece_offsets": piece_offsets, "piece_event": piece_event, "piece_first": piece_first,
+            "loop_offsets": loop_offsets, "loop_layer": loop_layer, "loop_first": loop_first,
             "span_offsets": span_offsets, "span_event": span_event, "span_first": span_first,
             "scene_tiles": np.arange(len(plan) + 1, dtype=np.int32) * n_tiles,
         }  # fmt: skip
@@ -596,18 +593,13 @@ class DeviceMixer:
         values = values.contiguous()
         rows = len(offsets) - 1
         out = self._new((len(values), rows), torch.float64)
-        self._launch(
+        launch(
             kernels.totals, len(values) * rows, values, offsets, rows, values.shape[1], out, LANES=_LANES
         )
         return out
 
     def _new(self, shape: int | tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=self.device)
-
-    @staticmethod
-    def _launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
-        if programs:
-            kernel[(programs,)](*arguments, **constants, **LAUNCH)
 
     # Failures, by name.
 
@@ -656,6 +648,12 @@ class DeviceMixer:
         return None
 
 
+def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
+    """Queue that many programs of a kernel, if any."""
+    if programs:
+        kernel[(programs,)](*arguments, **constants, **LAUNCH)
+
+
 def band_energies(
     spans: torch.Tensor,
     start: NDArray[np.int64],
@@ -687,9 +685,9 @@ def band_energies(
             table = np.zeros((4, rows), np.int64)
             table[1:, :] = [[1], [0], [0]]
             table[:, : len(some)] = start[some], n[some], first[some], last[some]
-            energy = _bluestein(spans, torch.from_numpy(table).to(spans.device), points)
+            energy = _bluestein(spans, torch.from_numpy(table).to(spans.device), points, len(some))
             where = torch.from_numpy(some).to(spans.device)
-            out[:, where] = energy[:, : len(some)]
+            out[:, where] = energy
 
 
 def _transform_sizes(points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -704,8 +702,8 @@ def _rows_of(points: int) -> int:
     return max(1, min(128, 2**22 // points))
 
 
-def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int) -> torch.Tensor:
-    """Band energies [2, rows] of the rows (start, n, first, last) of ``table`` int64 [4, rows]."""
+def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int, rows: int) -> torch.Tensor:
+    """Band energies [2, rows] of the first rows (start, n, first, last) of ``table``, int64 [4, some fixed number]."""
     start, n, _, last = table[:, :, None]
     m = torch.arange(points, device=spans.device)[None]
     angle = (m * m % (2 * n)).double() * (-math.pi / n.double())
@@ -716,14 +714,13 @@ def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int) -> torch.T
     lag = torch.where(m <= last, m, points - m)
     kernel = torch.fft.fft(chirp.gather(1, lag).conj())
     z = torch.fft.ifft(torch.fft.fft(z).mul_(kernel))
-    rows = len(table[0])
     energy = torch.empty((2, rows), dtype=torch.float64, device=spans.device)
     of_rows = table.to(torch.int32)
-    kernels.band_sums[(rows,)](
-        torch.view_as_real(z), torch.view_as_real(chirp), of_rows[1], of_rows[2], of_rows[3], points, energy,
-        LANES=_LANES, **LAUNCH,
+    launch(
+        kernels.band_sums, rows, torch.view_as_real(z), torch.view_as_real(chirp), of_rows[1], of_rows[2], of_rows[3],
+        points, energy, LANES=_LANES,
     )  # fmt: skip
-    return energy / n[:, 0].double()
+    return energy / n[:rows, 0].double()
 
 
 class Slots:
