@@ -85,6 +85,21 @@ def tap_order(table: Any, q: int) -> Any:
 
 
 @triton.jit
+def _samples(TILE: tl.constexpr):
+    """0 .. TILE - 1 as [8, TILE / 8].
+
+    Samples are gathered in this shape and stored in a flat one: neighbouring threads then read neighbouring samples,
+    though each stores four in a row.
+    """
+    return tl.arange(0, 8)[:, None] * (TILE // 8) + tl.arange(0, TILE // 8)[None, :]
+
+
+@triton.jit
+def _flat(value, TILE: tl.constexpr):
+    return tl.reshape(value, (TILE,))
+
+
+@triton.jit
 def _played(clip, length, backwards, ratios, r, n, RESAMPLED: tl.constexpr):
     """Samples n (int32 tensor, all inside) of a clip played at ratio r, times 32768."""
     step = 1 - 2 * backwards
@@ -156,9 +171,10 @@ def _layer(layers, l, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
         wide = (piece < 0) & (tl.load(layers.aligned + l) == 1)
     if wide:
         eights = 8 * (start // 8)  # so that the compiler sees it is aligned, too
-        value = _SCALE * tl.load(layers.pcm + eights + tl.arange(0, TILE)).to(tl.float32)
+        flat = _SCALE * tl.load(layers.pcm + eights + tl.arange(0, TILE)).to(tl.float32)
+        value = tl.reshape(flat, (8, TILE // 8))
     else:
-        i = tl.minimum(tl.arange(0, TILE), n - 1 - first)
+        i = tl.minimum(_samples(TILE), n - 1 - first)
         if piece >= 0:
             value = tl.load(layers.pieces + piece + first + i)
         else:
@@ -169,7 +185,7 @@ def _layer(layers, l, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
 @triton.jit
 def _background(layers, layer_gain, level_gain, scene, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
     """The mixed background of a scene at TILE samples from ``first`` on."""
-    value = tl.zeros((TILE,), tl.float32)
+    value = tl.zeros((8, TILE // 8), tl.float32)
     for l in tl.range(2 * scene, 2 * scene + 2):
         if tl.load(layers.length + l) > 0:
             value += tl.load(layer_gain + l) * _layer(layers, l, first, n, TILE, ALIGNED)
@@ -187,7 +203,7 @@ def play_layers(layers, ratios, n_samples, chunk_layer, chunk_first, out, TILE: 
     l = tl.load(chunk_layer + c)
     first = tl.load(chunk_first + c)
     n = tl.load(n_samples + l // 2)
-    at = tl.load(layers.offset + l) + tl.minimum(first + tl.arange(0, TILE), n - 1)
+    at = tl.load(layers.offset + l) + tl.minimum(first + _samples(TILE), n - 1)
     played = tl.load(layers.played + l)
     crossfade = tl.load(layers.crossfade + l)
     period = played if played >= n else played - crossfade
@@ -198,13 +214,13 @@ def play_layers(layers, ratios, n_samples, chunk_layer, chunk_first, out, TILE: 
     r = tl.load(layers.ratio + l).to(tl.int32)
     ramp = layers.ramps + tl.load(layers.ramp + l)
     weight = tl.load(ramp + place, mask=joined, other=1.0)
-    value = tl.zeros((TILE,), tl.float32)
+    value = tl.zeros((8, TILE // 8), tl.float32)
     for _ in tl.range(0, 1 + tl.max(joined.to(tl.int32))):
         value += weight * (_SCALE * _played(clip, length, 0, ratios, r, place, RESAMPLED))
         weight = tl.load(ramp + crossfade + place, mask=joined, other=0.0)
         place = tl.where(joined, place + period, 0)
     start = tl.multiple_of(tl.load(layers.piece + l) + first, TILE)
-    tl.store(out + start + tl.arange(0, TILE), value)
+    tl.store(out + start + tl.arange(0, TILE), _flat(value, TILE))
 
 
 @triton.jit(do_not_specialize=["tiles"])
@@ -216,7 +232,7 @@ def layer_power(layers, n_samples, tiles, sums, TILE: tl.constexpr):
     n = tl.load(n_samples + scene)
     programs = tl.num_programs(0)
     if (first < n) & (tl.load(layers.length + 2 * scene) > 0):
-        inside = first + tl.arange(0, TILE) < n
+        inside = first + _samples(TILE) < n
         one = _layer(layers, 2 * scene, first, n, TILE, True)
         a = tl.where(inside, one, 0.0).to(tl.float64)
         tl.store(sums + pid, tl.sum(a * a))
@@ -237,12 +253,12 @@ def play_events(events, ratios, chunk_event, chunk_first, out, TILE: tl.constexp
     c = tl.program_id(0)
     e = tl.load(chunk_event + c)
     first = tl.load(chunk_first + c)
-    i = first + tl.arange(0, TILE)
+    i = first + _samples(TILE)
     begin = tl.load(events.begin + e)
     end = tl.load(events.end + e)
     value = tl.where(i < end, _faded(events, ratios, e, i, begin, end, RESAMPLED), 0.0)
     start = tl.multiple_of(tl.load(events.piece + e) + (first - begin), TILE)
-    tl.store(out + start + tl.arange(0, TILE), value)
+    tl.store(out + start + tl.arange(0, TILE), _flat(value, TILE))
 
 
 @triton.jit
@@ -260,7 +276,7 @@ def power(
     chunks = tl.num_programs(0)
     e = tl.load(chunk_event + c)
     first = tl.load(chunk_first + c)
-    i = first + tl.arange(0, TILE)
+    i = first + _samples(TILE)
     inside = (i >= tl.load(events.onset + e)) & (i < tl.load(events.offset + e))
     call = tl.where(inside, _heard(events, ratios, e, i, RESAMPLED), 0.0)
     scene = tl.load(events.scene + e)
@@ -268,8 +284,8 @@ def power(
     behind = _background(layers, layer_gain, level_gain, scene, first, n, TILE, False)
     behind = tl.where(inside, behind, 0.0)
     at = c.to(tl.int64) * TILE + tl.arange(0, TILE)
-    tl.store(spans + at, call)
-    tl.store(spans + chunks.to(tl.int64) * TILE + at, behind)
+    tl.store(spans + at, _flat(call, TILE))
+    tl.store(spans + chunks.to(tl.int64) * TILE + at, _flat(behind, TILE))
     wide_call = call.to(tl.float64)
     tl.store(sums + c, tl.sum(wide_call * wide_call))
     wide_behind = behind.to(tl.float64)
@@ -311,8 +327,8 @@ def mix(
     scene = pid // tiles
     first = (pid - scene * tiles) * TILE
     n = tl.load(n_samples + scene)
-    i = first + tl.arange(0, TILE)
-    total = tl.zeros((TILE,), tl.float32)
+    i = first + _samples(TILE)
+    total = tl.zeros((8, TILE // 8), tl.float32)
     seen = 0
     if first < n:
         total = _background(layers, layer_gain, level_gain, scene, first, n, TILE, True)
@@ -321,7 +337,7 @@ def mix(
             seen += 1
             total += tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED)
         total = tl.where(i < n, total, 0.0)
-    tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), total)
+    tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), _flat(total, TILE))
     tl.store(peak + pid, tl.max(tl.abs(total)))
     tl.store(visited + pid, seen)
 
@@ -332,11 +348,11 @@ def stems(events, ratios, gain, tiles, out, TILE: tl.constexpr, RESAMPLED: tl.co
     pid = tl.program_id(0)
     e = pid // tiles
     first = (pid - e * tiles) * TILE
-    value = tl.zeros((TILE,), tl.float32)
+    value = tl.zeros((8, TILE // 8), tl.float32)
     if (first < tl.load(events.end + e)) & (first + TILE > tl.load(events.begin + e)):
-        i = first + tl.arange(0, TILE)
+        i = first + _samples(TILE)
         value = tl.load(gain + e) * _heard(events, ratios, e, i, RESAMPLED)
-    tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), value)
+    tl.store(out + pid.to(tl.int64) * TILE + tl.arange(0, TILE), _flat(value, TILE))
 
 
 @triton.jit(do_not_specialize=["tiles"])
