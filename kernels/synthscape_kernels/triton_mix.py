@@ -17,7 +17,6 @@ import triton
 import triton.language as tl
 
 TILE = 1024
-LAUNCH = {"num_warps": 4, "enable_fp_fusion": False}
 
 _SCALE: tl.constexpr = tl.constexpr(1.0 / 32768.0)
 _ROUND: tl.constexpr = tl.constexpr(12582912.0)  # 1.5 x 2**23: adding and taking it away rounds, halves to even

@@ -25,10 +25,10 @@ from synthscape.mix.levels import GAIN_STEPS, band_bins, power_db, reference_ban
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
-from synthscape_kernels import ramps, tiles
+from synthscape_kernels import ramps, tiles, triton_launch
 from synthscape_kernels import triton_mix as kernels
 from synthscape_kernels.filters import FilterBank
-from synthscape_kernels.triton_mix import LAUNCH, TILE, Events, Layers, Ratios
+from synthscape_kernels.triton_mix import TILE, Events, Layers, Ratios
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -223,7 +223,7 @@ class DeviceMixer:
             MixError: a scene or clip is too long for the kernels, or a background has no recorded level though the
                 plan asks for it.
         """
-        with torch.cuda.device(self.device) if self.device.type == "cuda" else _Nothing():
+        with torch.cuda.device(self.device if self.device.type == "cuda" else -1):  # -1: none
             return self._render(plan, stems, pcm)
 
     def _render(self, plan: ScenePlan, stems: bool, pcm: bool) -> DeviceBatch:
@@ -255,12 +255,14 @@ class DeviceMixer:
             pieces=loops,
             **{name: device[f"layer_{name}"] for name in Layers._fields if name not in ("pcm", "pieces")},
         )
-        launch(
+        triton_launch.launch(
             kernels.play_layers, len(lists["loop_layer"]), layer_table._replace(pieces=layer_table.ramps), ratios,
             device["n_samples"], device["loop_layer"], device["loop_first"], loops, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
         sums = torch.zeros((3, s * n_tiles), dtype=torch.float64, device=self.device)
-        launch(kernels.layer_power, s * n_tiles, layer_table, device["n_samples"], n_tiles, sums, TILE=TILE)
+        triton_launch.launch(
+            kernels.layer_power, s * n_tiles, layer_table, device["n_samples"], n_tiles, sums, TILE=TILE
+        )
         layer_power, layer_gain, level_gain, background_power, background_ok = self._background_gains(
             self._totals(sums, device["scene_tiles"]), device
         )
@@ -271,7 +273,7 @@ class DeviceMixer:
             pieces=new(max(int(lists["piece_offsets"][-1]), 1) * TILE, torch.float32),
             **{name: device[f"event_{name}"] for name in Events._fields if name not in ("pcm", "pieces")},
         )
-        launch(
+        triton_launch.launch(
             kernels.play_events, len(lists["piece_event"]), event_table, ratios, device["piece_event"],
             device["piece_first"], event_table.pieces, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
@@ -280,7 +282,7 @@ class DeviceMixer:
         n_spans = len(lists["span_event"])
         span_sums = new((2, max(n_spans, 1)), torch.float64)
         spans = new((2, max(n_spans, 1) * TILE), torch.float32)
-        launch(
+        triton_launch.launch(
             kernels.power, n_spans, event_table, layer_table, ratios, layer_gain, level_gain, device["n_samples"],
             device["span_event"], device["span_first"], span_sums, spans,
             TILE=TILE, RESAMPLED=filtered,
@@ -296,7 +298,7 @@ class DeviceMixer:
         peak = new((s, n_tiles), torch.float32)
         visited = new((s, n_tiles), torch.int32)
         arguments = (event_table, layer_table, ratios, layer_gain, level_gain, gain, device["n_samples"], n_tiles)
-        launch(
+        triton_launch.launch(
             kernels.mix, s * n_tiles, *arguments, device["tile_offsets"], device["tile_events"], audio, peak, visited,
             TILE=TILE, RESAMPLED=filtered,
         )  # fmt: skip
@@ -304,20 +306,28 @@ class DeviceMixer:
         n = int(plan.n_samples.max(initial=0))
         if stems:
             background_audio = new((s, row), torch.float32)
-            launch(
+            triton_launch.launch(
                 kernels.mix, s * n_tiles, *arguments, torch.zeros_like(device["tile_offsets"]), device["tile_events"],
                 background_audio, torch.empty_like(peak), torch.empty_like(visited), TILE=TILE, RESAMPLED=False,
             )  # fmt: skip
             stem_audio = new((e, row), torch.float32)
-            launch(
-                kernels.stems, e * n_tiles, event_table, ratios, gain, n_tiles, stem_audio, TILE=TILE, RESAMPLED=filtered
+            triton_launch.launch(
+                kernels.stems,
+                e * n_tiles,
+                event_table,
+                ratios,
+                gain,
+                n_tiles,
+                stem_audio,
+                TILE=TILE,
+                RESAMPLED=filtered,
             )
         most = peak.amax(dim=1)
         thresholds, factors = _gain_table(self.device)
         steps = torch.searchsorted(thresholds, most)
         deliver = (background_ok & events_ok & (steps < len(factors) - 1)).to(torch.int32)
         pcm_audio = new((s, row), torch.int16) if pcm else None
-        launch(
+        triton_launch.launch(
             kernels.finish, s * n_tiles, audio, factors[steps], deliver, n_tiles, pcm_audio if pcm else audio,
             TILE=TILE, PCM=pcm,
         )  # fmt: skip
@@ -440,9 +450,7 @@ class DeviceMixer:
             low_hz, high_hz = self._low_hz[plan.clip[e]], self._high_hz[plan.clip[e]]
             if not math.isnan(low_hz):
                 r = plan.ratio[e]
-                band = reference_band(
-                    low_hz, high_hz, int(plan.ratio_p[r]), int(plan.ratio_q[r]), plan.sample_rate / 2
-                )
+                band = reference_band(low_hz, high_hz, int(plan.ratio_p[r]), int(plan.ratio_q[r]), plan.sample_rate / 2)
                 first[e], last[e] = band_bins(int(n[e]), plan.sample_rate, *band)
         return n, first, last
 
@@ -535,9 +543,7 @@ class DeviceMixer:
                 at += size + TILE
         return audio
 
-    def _window(
-        self, plan: ScenePlan, host: Arrays, filters: FilterBank, scene: int, which: int
-    ) -> tuple[int, int]:
+    def _window(self, plan: ScenePlan, host: Arrays, filters: FilterBank, scene: int, which: int) -> tuple[int, int]:
         """Which stored samples [first, last) of a background its scene is played from."""
         length = int(host["layer_length"][scene, which])
         if host["layer_looped"][scene, which]:
@@ -593,7 +599,7 @@ class DeviceMixer:
         values = values.contiguous()
         rows = len(offsets) - 1
         out = self._new((len(values), rows), torch.float64)
-        launch(
+        triton_launch.launch(
             kernels.totals, len(values) * rows, values, offsets, rows, values.shape[1], out, LANES=_LANES
         )
         return out
@@ -616,9 +622,7 @@ class DeviceMixer:
                 failures[i] = problem if problem.startswith("scene") else f"scene {int(plan.scene[i])}: {problem}"
         return failures
 
-    def _background_problem(
-        self, plan: ScenePlan, i: int, layers: Arrays, measured: dict[str, Floats]
-    ) -> str | None:
+    def _background_problem(self, plan: ScenePlan, i: int, layers: Arrays, measured: dict[str, Floats]) -> str | None:
         for which in range(2):
             if layers["length"][i, which] > 0 and not measured["layer"][i, which] > 0:
                 return (
@@ -646,12 +650,6 @@ class DeviceMixer:
                     "exclude the clip, or use events.snr.reference: local"
                 )
         return None
-
-
-def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
-    """Queue that many programs of a kernel, if any."""
-    if programs:
-        kernel[(programs,)](*arguments, **constants, **LAUNCH)
 
 
 def band_energies(
@@ -716,7 +714,7 @@ def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int, rows: int)
     z = torch.fft.ifft(torch.fft.fft(z).mul_(kernel))
     energy = torch.empty((2, rows), dtype=torch.float64, device=spans.device)
     of_rows = table.to(torch.int32)
-    launch(
+    triton_launch.launch(
         kernels.band_sums, rows, torch.view_as_real(z), torch.view_as_real(chirp), of_rows[1], of_rows[2], of_rows[3],
         points, energy, LANES=_LANES,
     )  # fmt: skip
@@ -793,12 +791,6 @@ class Slots:
             self._read[self._turn].record(torch.cuda.current_stream(self._device))
             self._turn = 1 - self._turn
             self._sent = False
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 def _later(tensors: Tensors) -> Callable[[], dict[str, Floats]]:

@@ -54,7 +54,10 @@ def resources(kernel: Any) -> dict[str, Any]:
     return {
         **{name.lower(): int(found[name]) for name in ("REG", "STACK", "LOCAL", "SHARED")},
         "spills": len(re.findall(r"\b(?:STL|LDL)\b", code)),
-        "fused": len(re.findall(r"\bFFMA\b", code)),
+        "warps": kernel.metadata.num_warps,
+        # In PTX, as the assembler divides integers by way of float reciprocals.
+        "fused": len(re.findall(r"\bfma\.\S*f(?:32|64)\b", kernel.asm["ptx"])),
+        "special": len(re.findall(r"\b(?:div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\.\S*f(?:32|64)", kernel.asm["ptx"])),
         "atomics": len(re.findall(r"\b(?:ATOM|ATOMG|ATOMS|RED|REDG)\b", code)),
         "loads": sorted(set(re.findall(r"\bLDG\.E[.\w]*", code))),
         "stores": sorted(set(re.findall(r"\bSTG\.E[.\w]*", code))),
@@ -76,8 +79,7 @@ def main() -> None:
     report: dict[str, list[dict[str, Any]]] = {}
     seen: set[str] = set()
 
-    def record(kernel: Any, programs: int, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        del programs
+    def record(kernel: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
         compiled = kernel.run(*arguments, grid=(1,), warmup=True, **constants)
         if compiled.hash not in seen:
             seen.add(compiled.hash)

@@ -68,7 +68,9 @@ def plan_of(*scenes: tuple[dict[str, Any], list[dict[str, Any]]]) -> ScenePlan:
     return hand_plan(*scenes, ratios=RATIOS)
 
 
-def scene(n_samples: int, *backgrounds: tuple[int, int, int], level_db: float = -30.0, **columns: Any) -> dict[str, Any]:
+def scene(
+    n_samples: int, *backgrounds: tuple[int, int, int], level_db: float = -30.0, **columns: Any
+) -> dict[str, Any]:
     """Columns of a scene; backgrounds as (row, ratio, offset)."""
     rows, ratios, offsets = zip(*[*backgrounds, (-1, 0, 0)][:2], strict=True)
     return {
@@ -88,11 +90,13 @@ def render_every_variant(record: Callable[..., None]) -> None:
     """
     import torch
 
+    from synthscape.labels import frames
     from synthscape.mix import device
+    from synthscape_kernels import triton_launch
 
     device._checked_device = lambda name: torch.device("cpu")  # the kernels are compiled, not run
-    device.launch = lambda kernel, programs, *arguments, **constants: record(
-        kernel, programs, arguments, {**constants, **device.LAUNCH}
+    triton_launch.launch = lambda kernel, programs, *arguments, **constants: record(
+        kernel, arguments, {**constants, **triton_launch.OPTIONS}
     )
     with tempfile.TemporaryDirectory() as folder:
         world = make_world(Path(folder))
@@ -102,3 +106,4 @@ def render_every_variant(record: Callable[..., None]) -> None:
             mixer = device.DeviceMixer(world.spec, world.bank, world.backgrounds, keep_pieces=keep)
             for pcm in (False, True):
                 mixer.render(plan, stems=True, pcm=pcm)
+    frames.frame_counts_on("cpu", plan, 4, 100)
