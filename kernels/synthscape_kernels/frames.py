@@ -1,4 +1,4 @@
-"""Frame targets: how many events of each class are active in each frame. CPU form; ``triton_frames.py`` is the GPU's."""
+"""Frame targets: how many events of each class are active in each frame. ``triton_frames.py`` is the GPU form."""
 
 from __future__ import annotations
 

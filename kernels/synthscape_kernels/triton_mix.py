@@ -4,9 +4,9 @@ One program writes one tile of samples. It walks its own list of events in plan 
 no two programs write to one address, nothing is added atomically, and a scene has the same bits in every batch.
 
 Positions in a clip are int32. Output n = a p + b (b < p) of a clip played at p/q reads around a q + floor(b q / p), so
-nothing is larger than the clip or the scene itself; the caller sees to it that these are below 2**31 - TILE. Only starts
-in packed arrays are int64. Tables replace whatever would need a division of floats or a sine. With
-``enable_fp_fusion=False`` every product is rounded before it is added, as on the CPU.
+nothing is larger than the clip or the scene itself; the caller sees to it that these are below 2**31 - TILE. Only
+starts in packed arrays are int64. Tables replace whatever would need a division of floats or a sine. Launched with
+``enable_fp_fusion=False``, every product is rounded before it is added, as on the CPU.
 
 Packed int16 audio has TILE samples of anything behind its last clip: whole tiles are read where a clip ends in one.
 """
@@ -158,16 +158,16 @@ def _heard(events, ratios, e, i, RESAMPLED: tl.constexpr):
 
 
 @triton.jit
-def _layer(layers, l, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
-    """Layer l at TILE samples of its scene from ``first`` on, at unit gain; anything beyond sample n.
+def _layer(layers, layer, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
+    """A layer at TILE samples of its scene from ``first`` on, at unit gain; anything beyond sample n.
 
     ALIGNED: ``first`` is a multiple of TILE, and layers that are ``aligned`` are read 8 samples at a time.
     """
-    piece = tl.load(layers.piece + l)
-    start = tl.load(layers.start + l) + tl.load(layers.offset + l) + first
+    piece = tl.load(layers.piece + layer)
+    start = tl.load(layers.start + layer) + tl.load(layers.offset + layer) + first
     wide = False
     if ALIGNED:
-        wide = (piece < 0) & (tl.load(layers.aligned + l) == 1)
+        wide = (piece < 0) & (tl.load(layers.aligned + layer) == 1)
     if wide:
         eights = 8 * (start // 8)  # so that the compiler sees it is aligned, too
         flat = _SCALE * tl.load(layers.pcm + eights + tl.arange(0, TILE)).to(tl.float32)
@@ -185,9 +185,9 @@ def _layer(layers, l, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
 def _background(layers, layer_gain, level_gain, scene, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
     """The mixed background of a scene at TILE samples from ``first`` on."""
     value = tl.zeros((8, TILE // 8), tl.float32)
-    for l in tl.range(2 * scene, 2 * scene + 2):
-        if tl.load(layers.length + l) > 0:
-            value += tl.load(layer_gain + l) * _layer(layers, l, first, n, TILE, ALIGNED)
+    for layer in tl.range(2 * scene, 2 * scene + 2):
+        if tl.load(layers.length + layer) > 0:
+            value += tl.load(layer_gain + layer) * _layer(layers, layer, first, n, TILE, ALIGNED)
     return value * tl.load(level_gain + scene)
 
 
@@ -199,26 +199,26 @@ def play_layers(layers, ratios, n_samples, chunk_layer, chunk_first, out, TILE: 
     looped: over the last ``crossfade`` samples of a round it fades out while its beginning fades in.
     """
     c = tl.program_id(0)
-    l = tl.load(chunk_layer + c)
+    layer = tl.load(chunk_layer + c)
     first = tl.load(chunk_first + c)
-    n = tl.load(n_samples + l // 2)
-    at = tl.load(layers.offset + l) + tl.minimum(first + _samples(TILE), n - 1)
-    played = tl.load(layers.played + l)
-    crossfade = tl.load(layers.crossfade + l)
+    n = tl.load(n_samples + layer // 2)
+    at = tl.load(layers.offset + layer) + tl.minimum(first + _samples(TILE), n - 1)
+    played = tl.load(layers.played + layer)
+    crossfade = tl.load(layers.crossfade + layer)
     period = played if played >= n else played - crossfade
     place = at % period
     joined = (place < crossfade) & (at >= period)  # nothing comes before the first round
-    clip = layers.pcm + tl.load(layers.start + l)
-    length = tl.load(layers.length + l)
-    r = tl.load(layers.ratio + l).to(tl.int32)
-    ramp = layers.ramps + tl.load(layers.ramp + l)
+    clip = layers.pcm + tl.load(layers.start + layer)
+    length = tl.load(layers.length + layer)
+    r = tl.load(layers.ratio + layer).to(tl.int32)
+    ramp = layers.ramps + tl.load(layers.ramp + layer)
     weight = tl.load(ramp + place, mask=joined, other=1.0)
     value = tl.zeros((8, TILE // 8), tl.float32)
     for _ in tl.range(0, 1 + tl.max(joined.to(tl.int32))):
         value += weight * (_SCALE * _played(clip, length, 0, ratios, r, place, RESAMPLED))
         weight = tl.load(ramp + crossfade + place, mask=joined, other=0.0)
         place = tl.where(joined, place + period, 0)
-    start = tl.multiple_of(tl.load(layers.piece + l) + first, TILE)
+    start = tl.multiple_of(tl.load(layers.piece + layer) + first, TILE)
     tl.store(out + start + tl.arange(0, TILE), _flat(value, TILE))
 
 
@@ -379,7 +379,7 @@ def finish(audio, factor, deliver, tiles, pcm, TILE: tl.constexpr, PCM: tl.const
 
 @triton.jit(do_not_specialize=["size"])
 def band_sums(z, chirp, n, first, last, size, out, LANES: tl.constexpr):
-    """Energies, times n, of two real signals in bins first .. last of the transform Z of x + iy, from w[k] Z'[k] = Z[k].
+    """Energies, times n, of two real signals x, y in bins first .. last of the transform Z[k] = w[k] Z'[k] of x + iy.
 
     Args:
         z: Z', float64 [rows, size, 2]: bin -k stands at size - k.

@@ -8,7 +8,7 @@ wants to know - achieved levels, failures - is copied back while the caller goes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final
@@ -187,6 +187,7 @@ class DeviceMixer:
         self._keep_pieces = keep_pieces
         self._columns = Slots(self.device)
         self._clips = Slots(self.device)
+        self._layers = Slots(self.device)
         fits = bank_limit_bytes
         self._resident: dict[str, torch.Tensor] = {}
         for name, store in (("bank", bank), ("backgrounds", backgrounds)):
@@ -334,8 +335,8 @@ class DeviceMixer:
         if background_audio is not None and stem_audio is not None:
             background_audio *= deliver[:, None]
             stem_audio *= deliver[device["event_scene"].long()][:, None]
-        self._columns.used()
-        self._clips.used()
+        for slots in (self._columns, self._clips, self._layers):
+            slots.used()
         return DeviceBatch(
             plan=plan,
             audio=audio[:, :n],
@@ -502,45 +503,22 @@ class DeviceMixer:
     def _gathered(self, plan: ScenePlan, host: Arrays, filters: FilterBank) -> Tensors:
         """Packed audio of both stores on the device; for what is not resident the starts in ``host`` are moved."""
         audio = dict(self._resident)
-        jobs: list[tuple[ClipStore, int, int, int, int]] = []  # store, first sample, samples, where, of which part
-        sizes = {}
         if "bank" not in audio:
-            rows, which = np.unique(plan.clip, return_inverse=True)
-            lengths = self._bank.lengths[rows]
-            ends = np.cumsum(-(-lengths // ALIGN_SAMPLES) * ALIGN_SAMPLES)
-            starts = ends - -(-lengths // ALIGN_SAMPLES) * ALIGN_SAMPLES
-            host["event_clip_start"] = starts[which]
-            sizes["bank"] = int(ends[-1]) if len(ends) else 0
-            for row, start, length in zip(rows.tolist(), starts.tolist(), lengths.tolist(), strict=True):
-                jobs.append((self._bank, int(self._bank.starts[row]), length, start, 0))
+            rows, inverse = np.unique(plan.clip, return_inverse=True)
+            starts, audio["bank"] = self._clips.send_samples([self._bank.pcm(int(row)) for row in rows])
+            host["event_clip_start"] = starts[inverse]
         if "backgrounds" not in audio:
-            at = 0
-            begin = sizes.get("bank", -TILE) + TILE  # behind the clips and what is read beyond them
-            starts = host["layer_start"].copy()
-            for scene, which in np.argwhere(host["layer_length"] > 0).tolist():
-                first, last = self._window(plan, host, filters, scene, which)
-                store_start = int(host["layer_start"][scene, which])
-                jobs.append((self._backgrounds, store_start + first, last - first, begin + at, 1))
-                starts[scene, which] = at - first
-                at += -(-(last - first) // ALIGN_SAMPLES) * ALIGN_SAMPLES
-            host["layer_start"] = starts
-            sizes["backgrounds"] = at
+            there = np.argwhere(host["layer_length"] > 0).tolist()
+            windows = [self._window(plan, host, filters, scene, which) for scene, which in there]
+            rows = [int(plan.background[scene, which]) for scene, which in there]
+            starts, audio["backgrounds"] = self._layers.send_samples(
+                [self._backgrounds.pcm(row)[first:last] for row, (first, last) in zip(rows, windows, strict=True)]
+            )
+            for (scene, which), start, (first, _) in zip(there, starts.tolist(), windows, strict=True):
+                host["layer_start"][scene, which] = start - first  # where sample 0 would be
         host["layer_aligned"] = (
             host["layer_copied"] & ((host["layer_start"] + host["layer_offset"]) % ALIGN_SAMPLES == 0)
         ).astype(np.int32)
-        if sizes:
-            total = sum(sizes.values()) + len(sizes) * TILE
-
-            def fill(packed: NDArray[np.uint8]) -> None:
-                samples = packed.view(np.int16)
-                for store, start, length, to, _ in jobs:
-                    samples[to : to + length] = store.samples(start, length)
-
-            packed = self._clips.send(2 * total, fill).view(torch.int16)
-            at = 0
-            for name, size in sizes.items():
-                audio[name] = packed[at : at + size + TILE]
-                at += size + TILE
         return audio
 
     def _window(self, plan: ScenePlan, host: Arrays, filters: FilterBank, scene: int, which: int) -> tuple[int, int]:
@@ -670,9 +648,9 @@ def band_energies(
 
     The transform of length n, whatever n is, as a convolution with a chirp (Bluestein 1970), in float64: with
     w[m] = exp(-i pi m**2 / n), Z[k] = w[k] sum_m z[m] w[m] conj w[k - m]. Chirps come from m**2 mod 2 n in integers, so
-    they are exact for any length. Only bins up to ``last`` are wanted, on both sides, so n + 2 ``last`` points do. These
-    are rounded up to a few common sizes, and each size is transformed in batches of one fixed number of rows:
-    an event's result doesn't depend on what else is in the batch.
+    they are exact for any length. Only bins up to ``last`` are wanted, on both sides, so n + 2 ``last`` points do.
+    These are rounded up to a few common sizes, and each size is transformed in batches of one fixed number of rows: an
+    event's result doesn't depend on what else is in the batch.
     """
     size = _transform_sizes(n + 2 * np.maximum(last, 0))
     for points in np.unique(size[first >= 0]).tolist():
@@ -718,7 +696,7 @@ def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int, rows: int)
         kernels.band_sums, rows, torch.view_as_real(z), torch.view_as_real(chirp), of_rows[1], of_rows[2], of_rows[3],
         points, energy, LANES=_LANES,
     )  # fmt: skip
-    return energy / n[:rows, 0].double()
+    return energy.div_(n[:rows, 0].double())
 
 
 class Slots:
@@ -737,9 +715,9 @@ class Slots:
         self._there: list[torch.Tensor | None] = [None, None]
         self._sent = False
         if self._cuda:
-            self._side = torch.cuda.Stream(device)
-            self._copied = [torch.cuda.Event() for _ in range(2)]
-            self._read = [torch.cuda.Event() for _ in range(2)]
+            cuda: Any = torch.cuda
+            self._side = cuda.Stream(device)
+            self._copied, self._read = [cuda.Event(), cuda.Event()], [cuda.Event(), cuda.Event()]
 
     def send(self, size: int, fill: Callable[[NDArray[np.uint8]], None]) -> torch.Tensor:
         """Let ``fill`` write ``size`` bytes, and give them on the device, uint8."""
@@ -785,6 +763,19 @@ class Slots:
             tensors[name] = raw.view(torch.from_numpy(array[:0].copy()).dtype)
         return tensors
 
+    def send_samples(self, clips: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], torch.Tensor]:
+        """Pack clips, each on a multiple of 8 samples, with TILE samples behind the last: their starts, and int16."""
+        lengths = np.array([len(clip) for clip in clips], np.int64)
+        padded = -(-lengths // ALIGN_SAMPLES) * ALIGN_SAMPLES
+        starts = np.cumsum(padded) - padded
+
+        def fill(buffer: NDArray[np.uint8]) -> None:
+            samples = buffer.view(np.int16)
+            for clip, start in zip(clips, starts.tolist(), strict=True):
+                samples[start : start + len(clip)] = clip
+
+        return starts, self.send(2 * (int(padded.sum()) + TILE), fill).view(torch.int16)
+
     def used(self) -> None:
         """What reads the last buffer is queued on the current stream; the other one is next."""
         if self._sent:
@@ -796,11 +787,12 @@ class Slots:
 def _later(tensors: Tensors) -> Callable[[], dict[str, Floats]]:
     """Start copying tensors to the host, as float64; the function waits for them and gives them."""
     packed = torch.cat([tensor.double().reshape(-1) for tensor in tensors.values()])
-    event = None
+    event: Any = None
     if packed.is_cuda:
+        cuda: Any = torch.cuda
         host = torch.empty(packed.shape, dtype=torch.float64, pin_memory=True)
         host.copy_(packed, non_blocking=True)
-        event = torch.cuda.Event()
+        event = cuda.Event()
         event.record()
     else:
         host = packed
