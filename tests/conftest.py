@@ -10,7 +10,7 @@ import pytest
 
 from synthscape.bank.store import ClipStore
 from synthscape.spec import Spec, load_spec
-from tests.scenes import make_backgrounds, make_bank
+from tests.scenes import make_backgrounds, make_bank, make_impulses
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +36,12 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
 def backgrounds(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """Small backgrounds made for tests."""
     return make_backgrounds(tmp_path_factory.mktemp("backgrounds") / "backgrounds")
+
+
+@pytest.fixture(scope="session")
+def impulses(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
+    """A few small impulse responses made for tests."""
+    return make_impulses(tmp_path_factory.mktemp("impulses") / "impulses")
 
 
 @pytest.fixture(scope="session")

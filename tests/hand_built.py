@@ -10,7 +10,16 @@ import numpy as np
 from synthscape.bank.store import ClipStore
 from synthscape.bank.writer import StoreWriter
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import AS_RECORDED, DROP_REASONS, NO_BACKGROUND, NO_SPEAKER, ScenePlan
+from synthscape.plan.plan import (
+    AS_RECORDED,
+    DROP_REASONS,
+    NO_BACKGROUND,
+    NO_IMPULSE,
+    NO_LEVEL,
+    NO_ROOM,
+    NO_SPEAKER,
+    ScenePlan,
+)
 
 RATE = 8000
 SPECIES = ("Corvus corax", "Parus major", "Turdus merula")
@@ -77,12 +86,14 @@ def make_backgrounds(path: Path, files: int = 4, seconds: float = 1.5, rate: int
 _SCENE = {
     "scene": 0, "n_samples": RATE, "n_asked": 0, "n_placed": 0, "n_outside": 0, "n_redrawn": 0, "n_ratios_refused": 0,
     "background": (0, NO_BACKGROUND), "background_ratio": (0, 0), "background_offset": (0, 0),
-    "background_mix_db": 0, "level_dbfs": AS_RECORDED,
+    "noise_slope_db": (0, 0), "background_mix_db": 0, "level_dbfs": AS_RECORDED,
+    "background_spl_db": NO_LEVEL, "room": NO_ROOM,
 }  # fmt: skip
 _EVENT = {
     "clip": 0, "class_id": 0, "clip_onset": 0, "clip_offset": 800, "onset": 100, "offset": 700, "ratio": 0,
     "reversed": False, "snr_db": 0, "fade_in": 0, "fade_out": 0, "gain_group": 0, "role": 0, "speaker": NO_SPEAKER,
-    "truncated": False, "altered": False,
+    "truncated": False, "altered": False, "source_level_db": NO_LEVEL, "distance_mm": 0, "impulse": NO_IMPULSE,
+    "rt60_ms": 0, "drr_db": 0,
 }  # fmt: skip
 _DTYPES = {
     "scene": "i8", "n_samples": "i8", "n_asked": "i4", "n_placed": "i4",
@@ -90,7 +101,8 @@ _DTYPES = {
     "background_ratio": "i2", "background_offset": "i8", "background_mix_db": "i4", "level_dbfs": "i4", "clip": "i8",
     "class_id": "i4", "clip_onset": "i8", "clip_offset": "i8", "onset": "i8", "offset": "i8", "ratio": "i2",
     "reversed": "?", "snr_db": "i4", "fade_in": "i4", "fade_out": "i4", "gain_group": "i4", "role": "i1",
-    "speaker": "i4", "truncated": "?", "altered": "?",
+    "speaker": "i4", "truncated": "?", "altered": "?", "noise_slope_db": "i4", "background_spl_db": "i4",
+    "room": "i4", "source_level_db": "i4", "distance_mm": "i8", "impulse": "i8", "rt60_ms": "i4", "drr_db": "i4",
 }  # fmt: skip
 
 
@@ -119,7 +131,9 @@ def hand_plan(
 def hand_batch(plan: ScenePlan, **measured: Any) -> SceneBatch:
     """A batch of silence, with what was measured as given or zero."""
     of_scenes = {name: np.zeros(len(plan)) for name in ("scene_gain_db", "level_dbfs")}
+    of_scenes["level_lufs"] = np.full(len(plan), np.nan)
     of_events = {name: np.zeros(plan.n_events) for name in ("gain_db", "snr_scene_db", "snr_local_db", "snr_band_db")}
+    of_events |= {"snr_loudness_db": np.full(plan.n_events, np.nan), "tail_samples": np.zeros(plan.n_events, int)}
     audio = np.zeros((len(plan), int(plan.n_samples.max(initial=0))), dtype=np.float32)
     content = {"audio": audio, "signal_share": np.ones(plan.n_events), **of_scenes, **of_events, **measured}
     return SceneBatch(plan=plan, **content)

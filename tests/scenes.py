@@ -66,3 +66,18 @@ def make_backgrounds(folder: Path, *, n: int = 5, length_s: float = 12.0, seed: 
                 {"recording_id": f"b{k}", "site": f"field{k}", "medium": "air", "licence": "CC-BY-NC-4.0"},
             )
     return ClipStore.open(folder)
+
+
+def make_impulses(folder: Path, rows: list[dict[str, object]] | None = None, *, rate: int = RATE) -> ClipStore:
+    """Impulse responses of 0.2 s: two of a hall, three of a cave, one recording of two, and one of nowhere."""
+    rng = np.random.default_rng(3)
+    if rows is None:
+        sites = ["hall", "cave", "cave", "hall", "cave", None, None, None]
+        recordings = ["r0", "r0", "r1", "r2", "r3", "wood", "wood", None]
+        rows = [{"site": site, "recording_id": name} for site, name in zip(sites, recordings, strict=True)]
+    with StoreWriter(folder, "impulses", rate) as writer:
+        for row in rows:
+            decay = rng.standard_normal(rate // 5) * 10 ** (-3 * np.arange(rate // 5) / (rate // 5)) * 0.1
+            decay[20] = 1.0
+            writer.add(decay.astype(np.float32), {"licence": "CC0-1.0", **row})
+    return ClipStore.open(folder)

@@ -13,7 +13,7 @@ for 80 dB. We take 54 for a margin; when r < 1 the lower Nyquist is the output's
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,16 @@ def filter_table(p: int, q: int) -> NDArray[np.float64]:
     return np.asarray(taps / taps.sum(axis=1, keepdims=True))  # every phase passes a constant as it is
 
 
+class Filters(NamedTuple):
+    """Ratios and their filter tables, as the kernels take them."""
+
+    p: NDArray[np.int64]  # [ratios]
+    q: NDArray[np.int64]
+    taps: NDArray[np.float32]  # tables one after the other; each has p rows of 2 ``half`` taps
+    table: NDArray[np.int64]  # [ratios] where one begins; -1 where it is not there
+    half: NDArray[np.int64]  # [ratios]
+
+
 class FilterBank:
     """Tables of the ratios in use, float32, packed into one array that grows.
 
@@ -53,6 +63,11 @@ class FilterBank:
         self.half: NDArray[np.int64] = np.array(
             [half_taps(int(p), int(q)) for p, q in zip(ratio_p, ratio_q, strict=True)], np.int64
         )
+
+    @property
+    def filters(self) -> Filters:
+        """The tables that are there."""
+        return Filters(self._p.astype(np.int64), self._q.astype(np.int64), self.taps, self.offset, self.half)
 
     def require(self, ratios: NDArray[np.int16]) -> None:
         """Build the tables of these ratio indices that are not there yet."""

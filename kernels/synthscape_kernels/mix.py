@@ -1,7 +1,7 @@
 """The mixer's CPU kernels: strict float32 audio, float64 power, no GIL.
 
-Clips come packed in one int16 array with the start of each, so that the same arguments serve a gathered batch and a
-whole bank resident on a device.
+Clips lie packed in an int16 array, each event says where its clip starts: the same serves a gathered batch, an audio
+file of a store, and a whole bank resident on a device.
 """
 
 from __future__ import annotations
@@ -14,8 +14,44 @@ from synthscape_kernels import strict_math
 from synthscape_kernels.jit import compiled
 
 LANES: Final = 256  # partial sums side by side: vectorised without reordering any of them
+TILE: Final = 16384  # samples played at a time, so that what is dealt out stays in cache
 _SCALE: Final = np.float32(1.0 / 32768.0)
 _HALF_PI: Final = 1.5707963267948966
+
+#: An event as the kernels take it; times in samples of the scene.
+EVENT: Final = np.dtype(
+    [
+        ("start", np.int64),  # of its clip, in the packed audio
+        ("length", np.int64),  # of its clip
+        ("ratio", np.int64),  # index in the filter tables
+        ("backwards", np.bool_),
+        ("clip_onset", np.int64),
+        ("clip_offset", np.int64),
+        ("onset", np.int64),
+        ("offset", np.int64),
+        ("fade_in", np.int64),
+        ("fade_out", np.int64),
+        ("apart", np.bool_),  # its piece is made elsewhere
+        ("piece", np.int64),  # where its piece begins: what is heard of it, at unit gain
+        ("piece_onset", np.int64),  # and where that is in the scene
+        ("piece_length", np.int64),
+        ("group", np.int64),
+        ("share", np.float64),  # of its power that is signal
+        ("wanted", np.float64),  # signal power / background power
+    ]
+)
+#: What is measured of an event at unit gain, as energies over its active part, and the gain that follows.
+LEVEL: Final = np.dtype(
+    [
+        ("energy", np.float64),
+        ("local", np.float64),  # of the background in the same samples
+        ("band", np.float64),  # both in the event's band; NaN where it has none
+        ("background_band", np.float64),
+        ("signal", np.float64),  # what the gain is computed from
+        ("noise", np.float64),
+        ("gain", np.float64),
+    ]
+)
 
 
 @compiled
@@ -38,26 +74,10 @@ def energy(x: Any, start: Any, end: Any) -> Any:
 
 
 @compiled
-def play(
+def _play_tile(
     pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, backwards: Any, n0: Any,
     n1: Any, out: Any, at: Any,
 ) -> None:  # fmt: skip
-    """Samples n0..n1-1 of a clip played at ratio p/q, into out[at:] (float32).
-
-    Args:
-        pcm: packed int16; the clip is ``pcm[start:start + length]``.
-        taps: float32, all filter tables; this ratio's begins at ``table`` and has p rows of 2 ``half`` taps.
-        backwards: play the clip reversed.
-    """
-    if p == q:
-        if backwards:
-            last = start + length - 1
-            for n in range(n0, n1):
-                out[at + n - n0] = pcm[last - n] * _SCALE
-        else:
-            for n in range(n0, n1):
-                out[at + n - n0] = pcm[start + n] * _SCALE
-        return
     # Outputs of one phase lie P apart and read inputs Q apart. Dealt out to Q rows, their inputs are contiguous, and a
     # tap times a stretch of a row is plain vector work.
     first = n0 * q // p - half + 1  # the first input sample any output needs
@@ -102,46 +122,118 @@ def play(
 
 
 @compiled
-def raised_cosine(i: Any, n: Any) -> Any:
-    """Weight of sample i (0-based) of a fade-in over n samples: sin**2, at sample centres."""
-    s = strict_math.sin_quarter((i + 0.5) / n * _HALF_PI)
+def play(
+    pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, backwards: Any, n0: Any,
+    n1: Any, out: Any, at: Any,
+) -> None:  # fmt: skip
+    """Samples n0..n1-1 of a clip played at ratio p/q, into out[at:] (float32).
+
+    Args:
+        pcm: packed int16; the clip is ``pcm[start:start + length]``.
+        taps: float32, all filter tables; this ratio's begins at ``table`` and has p rows of 2 ``half`` taps.
+        backwards: play the clip reversed.
+    """
+    if p == q:
+        to = out[at : at + n1 - n0]
+        if backwards:
+            last = start + length - 1 - n0
+            for n in range(n1 - n0):
+                to[n] = pcm[last - n] * _SCALE
+        else:
+            samples = pcm[start + n0 : start + n1]
+            for n in range(n1 - n0):
+                to[n] = samples[n] * _SCALE
+        return
+    step = p * LANES * max(1, TILE // (p * LANES))  # whole lanes of every phase
+    for begin in range(n0, n1, step):
+        end = min(begin + step, n1)
+        _play_tile(pcm, start, length, p, q, taps, table, half, backwards, begin, end, out, at + begin - n0)
+
+
+@compiled
+def fade_weight(i: Any, n: Any, linear: Any) -> Any:
+    """Weight of sample i (0-based) of a fade-in over n samples, at sample centres: linear, or sin**2."""
+    rise = (i + 0.5) / n
+    if linear:
+        return rise
+    s = strict_math.sin_quarter(rise * _HALF_PI)
     return s * s
 
 
 @compiled
-def play_events(
-    pcm: Any, start: Any, length: Any, ratio: Any, backwards: Any, clip_onset: Any, clip_offset: Any, fade_in: Any,
-    fade_out: Any, ratio_p: Any, ratio_q: Any, taps: Any, table: Any, half: Any, n_samples: Any, piece: Any, out: Any,
-) -> None:  # fmt: skip
-    """What is heard of each event of one scene, at unit gain, faded: ``out[piece[i]:piece[i + 1]]`` (float32).
+def play_event(pcm: Any, event: Any, filters: Any, linear: Any, n0: Any, n1: Any, out: Any, at: Any) -> None:
+    """Samples n0..n1-1 of an event's clip as played, faded, at unit gain, into out[at:] (float32)."""
+    r = event.ratio
+    play(
+        pcm, event.start, event.length, filters.p[r], filters.q[r], filters.taps, filters.table[r], filters.half[r],
+        event.backwards, n0, n1, out, at,
+    )  # fmt: skip
+    for k in range(n0, min(event.fade_in, n1)):
+        out[at + k - n0] *= np.float32(fade_weight(k, event.fade_in, linear))
+    last = event.clip_offset - event.clip_onset - 1
+    for k in range(max(n0, last + 1 - event.fade_out), n1):
+        out[at + k - n0] *= np.float32(fade_weight(last - k, event.fade_out, linear))
 
-    A piece is the part of the whole clip inside the scene, [max(clip_onset, 0), min(clip_offset, n_samples)).
+
+@compiled
+def play_events(pcm: Any, events: Any, filters: Any, linear: Any, pieces: Any) -> None:
+    """The pieces of all events of a scene (EVENT) but those made apart, into ``pieces`` (float32)."""
+    for i in range(len(events)):
+        e = events[i]
+        if not e.apart:
+            n0 = e.piece_onset - e.clip_onset
+            play_event(pcm, e, filters, linear, n0, n0 + e.piece_length, pieces, e.piece)
+
+
+@compiled
+def play_whole(pcm: Any, events: Any, i: Any, filters: Any, linear: Any, out: Any) -> None:
+    """The whole clip of event ``i`` as played, faded, at unit gain, whatever the scene cuts of it (float32)."""
+    play_event(pcm, events[i], filters, linear, 0, events[i].clip_offset - events[i].clip_onset, out, 0)
+
+
+@compiled
+def measure_events(events: Any, pieces: Any, background: Any, levels: Any) -> None:
+    """Energies over [onset, offset) of every event at unit gain and of the background behind it (LEVEL)."""
+    for i in range(len(events)):
+        e = events[i]
+        begin = e.piece + e.onset - e.piece_onset
+        levels[i].energy = energy(pieces, begin, begin + e.offset - e.onset)
+        levels[i].local = energy(background, e.onset, e.offset)
+
+
+@compiled
+def set_gains(events: Any, levels: Any) -> Any:
+    """Amplitude gain of every event: one for all of a group, for their pooled signal and noise.
+
+    The first event of a group without signal or without noise, or -1.
     """
-    for i in range(len(start)):
-        n0 = max(-clip_onset[i], 0)
-        n1 = min(clip_offset[i], n_samples) - clip_onset[i]
-        r = ratio[i]
-        play(
-            pcm, start[i], length[i], np.int64(ratio_p[r]), np.int64(ratio_q[r]), taps, table[r], half[r],
-            backwards[i], n0, n1, out, piece[i],
-        )  # fmt: skip
-        size = n1 - n0
-        for k in range(min(fade_in[i], size)):
-            out[piece[i] + k] *= np.float32(raised_cosine(k, fade_in[i]))
-        for k in range(min(fade_out[i], size)):
-            out[piece[i] + size - 1 - k] *= np.float32(raised_cosine(k, fade_out[i]))
+    most = 0
+    for i in range(len(events)):
+        most = max(most, events[i].group)
+    signal = np.zeros(most + 1)
+    noise = np.zeros(most + 1)
+    for i in range(len(events)):
+        signal[events[i].group] += levels[i].signal
+        noise[events[i].group] += levels[i].noise
+    for i in range(len(events)):
+        s, b = signal[events[i].group], noise[events[i].group]
+        if not (s > 0.0 and b > 0.0):
+            return i
+        levels[i].gain = np.sqrt(events[i].wanted * b / s)
+    return -1
 
 
 @compiled
 def play_background(
-    pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, offset: Any,
-    crossfade: Any, out: Any,
-) -> None:  # fmt: skip
-    """Fill ``out`` (float32) with a background from sample ``offset`` of it as played at p/q on.
+    pcm: Any, start: Any, length: Any, ratio: Any, filters: Any, offset: Any, crossfade: Any, out: Any
+) -> None:
+    """Fill ``out`` (float32) with a background from sample ``offset`` of it as played on.
 
     One that is shorter than the scene is looped: over the last ``crossfade`` samples of a round it fades out while its
     beginning fades in, at equal power (square roots of the ramp), as two stretches of noise are uncorrelated.
     """
+    p, q = filters.p[ratio], filters.q[ratio]
+    taps, table, half = filters.taps, filters.table[ratio], filters.half[ratio]
     played = -(-length * p // q)
     n = len(out)
     if played >= n:
@@ -163,23 +255,23 @@ def play_background(
 
 
 @compiled
-def add_events(clip_onset: Any, piece: Any, gain: Any, events: Any, out: Any) -> None:
-    """Add gain x event to ``out`` (float32, a scene's background), in plan order."""
-    for i in range(len(gain)):
-        to = max(clip_onset[i], 0)
-        g = np.float32(gain[i])
-        event = events[piece[i] : piece[i + 1]]
-        behind = out[to : to + len(event)]
-        for k in range(len(event)):
-            behind[k] += g * event[k]
-
-
-@compiled
 def scale(x: Any, factor: Any) -> None:
     """Multiply a float32 array in place."""
     f = np.float32(factor)
     for i in range(len(x)):
         x[i] *= f
+
+
+@compiled
+def add_events(events: Any, levels: Any, pieces: Any, out: Any) -> None:
+    """Add gain x piece of every event to ``out`` (float32, a scene's background), in plan order."""
+    for i in range(len(events)):
+        e = events[i]
+        g = np.float32(levels[i].gain)
+        piece = pieces[e.piece : e.piece + e.piece_length]
+        behind = out[e.piece_onset : e.piece_onset + e.piece_length]
+        for k in range(len(piece)):
+            behind[k] += g * piece[k]
 
 
 @compiled

@@ -36,6 +36,26 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 
 
 @compiled
+def philox4x32_many(
+    first: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, w0: Any, w1: Any, w2: Any, w3: Any
+) -> None:
+    """Words of the counters ``first``, ``first + 1``, ... (c0) into ``w0..w3`` (uint64 [n]).
+
+    As :func:`philox4x32`, round by round over all of them: uint64 lanes with 32-bit words are what vectorises.
+    """
+    for j in range(len(w0)):
+        w0[j] = (np.uint64(first) + np.uint64(j)) & _LOW
+        w1[j], w2[j], w3[j] = np.uint64(c1), np.uint64(c2), np.uint64(c3)
+    key0, key1 = np.uint64(k0), np.uint64(k1)
+    for _ in range(10):
+        for j in range(len(w0)):
+            product0, product1 = _M0 * (w0[j] & _LOW), _M1 * (w2[j] & _LOW)  # masked, so that 32 x 32 bits are seen
+            w0[j], w2[j] = (product1 >> _32) ^ w1[j] ^ key0, (product0 >> _32) ^ w3[j] ^ key1
+            w1[j], w3[j] = product1 & _LOW, product0 & _LOW
+        key0, key1 = (key0 + np.uint64(_W0)) & _LOW, (key1 + np.uint64(_W1)) & _LOW
+
+
+@compiled
 def word(seed: Any, stream: Any, scene: Any, slot: Any) -> Any:
     """The 32-bit word of one draw: counter (slot // 4, stream, scene_lo, scene_hi), word slot % 4 (uint32)."""
     key = np.uint64(seed)

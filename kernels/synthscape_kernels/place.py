@@ -29,9 +29,14 @@ def _numbered(n: int) -> tuple[np.int64, ...]:
 
 SCENES, BACKGROUNDS, CLASSES, COUNTS, EVENTS, RATIOS, SHARED, _PARAMETERS, EMPTY = _numbered(9)  # streams
 
+NOISES, PROPAGATION, SURROUNDINGS = (np.int64(i) for i in (16, 17, 18))  # more streams
+
 DURATION, MEDIUM, N_CLASSES = _numbered(3)  # slots of SCENES
 PICK, PLAYED_AT, CROP, LEVEL, MIXED, MIX_DB = _numbered(6)  # fields of BACKGROUNDS
 CLASS, CLIP, PLAYED, REVERSE, SNR, ONSET = _numbered(6)  # fields of EVENTS and SHARED
+IS_NOISE, SLOPE = _numbered(2)  # fields of NOISES
+# Fields of PROPAGATION (of an event) and SURROUNDINGS (of the scene, or a class in it).
+PROPAGATED, DISTANCE, IMPULSE, RT60, DRR, SOURCE_LEVEL, ROOM, SPL = _numbered(8)
 
 COUNT, RATE, GAPS = range(3)
 REFERENCE_SCENE, REFERENCE_LOCAL, REFERENCE_BAND = range(3)
@@ -55,13 +60,20 @@ COUNT_ATTEMPTS: Final = 64
 ) = _numbered(11)  # in step with synthscape.plan.plan.DROP_REASONS
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
+NOTHING: Final = np.int64(-1)
 FREE: Final = np.int64(-1)  # no gap process: the onset is free
 ZERO: Final = np.int64(0)
+ONE: Final = np.int64(1)
 
 SILENT_POWER: Final = 10.0**-8.7  # -90 dBFS, and 3 dB that the 50 ms tables may be off by
 ROUNDING_POWER: Final = 2.0 * 2.0**-30 / 12.0  # of 16-bit samples, over all frequencies; with the same margin
 THIRD_OCTAVE: Final = 2.0 ** (1.0 / 3.0)
 AS_RECORDED: Final = 2**31 - 1
+NO_LEVEL: Final = 2**31 - 1
+NOISE: Final = -2
+PROCEDURAL_TAIL: Final = -2
+NOISE_CORNER_HZ: Final = 20.0  # coloured noise is flat below
+_OCTAVE_DB: Final = 3.010299956639812  # 10 log10 2: the slope of a power spectrum that rises as f
 _2_40: Final = 2**40
 _LN_10: Final = 2.302585092994046
 
@@ -82,6 +94,14 @@ RULES: Final = np.dtype(
         ("background_ratio_node", np.int64),
         ("mix_db_node", np.int64),
         ("mix_probability", np.float64),
+        ("noise_probability", np.float64),
+        ("noise_slope_node", np.int64),
+        ("spl_node", np.int64),  # -1: no absolute level
+        ("source_level_node", np.int64),  # -1: SNRs are drawn
+        ("propagation_probability", np.float64),
+        ("distance_node", np.int64),  # -1: none
+        ("rt60_node", np.int64),  # -1: no procedural tail
+        ("drr_node", np.int64),
         ("empty_numerator", np.int64),
         ("empty_denominator", np.int64),
         ("reference", np.int64),
@@ -137,11 +157,19 @@ SCENE_ROW: Final = np.dtype(
         ("n_ratios_refused", np.int32),
         ("background_mix_db", np.int32),
         ("level_dbfs", np.int32),
+        ("background_spl_db", np.int32),
+        ("room", np.int32),
         ("background_scale", np.float64),  # power as delivered / power as stored; not part of the plan
+        ("noise_power", np.float64),  # what NOISE counts as having in store; not part of the plan
     ]
 )
 BACKGROUND_ROW: Final = np.dtype(
-    [("background", np.int64), ("background_ratio", np.int16), ("background_offset", np.int64)]
+    [
+        ("background", np.int64),
+        ("background_ratio", np.int16),
+        ("background_offset", np.int64),
+        ("noise_slope_db", np.int32),
+    ]
 )
 EVENT_ROW: Final = np.dtype(
     [
@@ -160,6 +188,11 @@ EVENT_ROW: Final = np.dtype(
         ("speaker", np.int32),
         ("truncated", np.bool_),
         ("altered", np.bool_),
+        ("source_level_db", np.int32),
+        ("distance_mm", np.int64),
+        ("impulse", np.int64),
+        ("rt60_ms", np.int32),
+        ("drr_db", np.int32),
     ]
 )
 
@@ -187,6 +220,10 @@ class Tables(NamedTuple):
     medium_first: NDArray[np.int64]  # [media + 1] into medium_row
     medium_row: NDArray[np.int64]
     medium_before: NDArray[np.float64]  # [media + 1] weights of the media before
+    room_first: NDArray[np.int64]  # [rooms + 1] into room_impulse
+    room_impulse: NDArray[np.int64]  # rows in the store of impulse responses
+    medium_room_first: NDArray[np.int64]  # [media + 1] into medium_room
+    medium_room: NDArray[np.int64]
     backdrop_bands: NDArray[np.float32]
     backdrop_block: NDArray[np.int64]
     band_edge_hz: NDArray[np.float64]  # [bands + 1]
@@ -268,12 +305,35 @@ def _backdrop_stretch_power(t: Any, row: Any, p: Any, q: Any, start: Any, end: A
 
 
 @compiled
+def _noise_below(hz: Any, rise: Any) -> Any:
+    """Power of coloured noise under a frequency, flat up to the corner and going as f ** (rise - 1) from there."""
+    corners = hz / NOISE_CORNER_HZ
+    if corners <= 1.0:
+        return corners
+    if abs(rise) < 1e-9:
+        return 1.0 + strict_math.log(corners)
+    return 1.0 + (strict_math.exp(strict_math.log(corners) * rise) - 1.0) / rise
+
+
+@compiled
+def noise_share(slope_db: Any, low_hz: Any, high_hz: Any, nyquist_hz: Any) -> Any:
+    """Share of the power of coloured noise that lies in [low_hz, high_hz) under Nyquist; slope in dB per octave."""
+    rise = slope_db / _OCTAVE_DB + 1.0
+    low, high = min(low_hz, nyquist_hz), min(high_hz, nyquist_hz)
+    return (_noise_below(high, rise) - _noise_below(low, rise)) / _noise_below(nyquist_hz, rise)
+
+
+@compiled
 def _backdrop_power(job: Any, s: Any, start: Any, end: Any, low_hz: Any, high_hz: Any) -> Any:
     """Power of the stronger of a scene's backgrounds in scene samples [start, end), stored scale, from the tables."""
     t = job.tables
     most = 0.0
     for which in range(2):
         row = job.background[s, which].background
+        if row == NOISE:
+            slope = job.background[s, which].noise_slope_db / 256.0
+            share = noise_share(slope, low_hz, high_hz, t.rules[0].sample_rate / 2.0)
+            most = max(most, share * job.scene[s].noise_power)
         if row < 0:
             continue
         ratio = job.background[s, which].background_ratio
@@ -410,10 +470,16 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
     job.background[s, 1].background = -1
     mixed = uniform(seed, BACKGROUNDS, scene, MIXED) < rules.mix_probability
     taken = last - first  # place of the first background among the medium's: the second is another one
+    others = ZERO  # files of the medium that are taken
     for which in range(2 if mixed else 1):
+        if uniform(seed, NOISES, scene, which * 8 + IS_NOISE) < rules.noise_probability:
+            slope = _value(job, s, rules.noise_slope_node, NOISES, which * 8 + SLOPE, NO_CLASS)
+            job.background[s, which].background = NOISE
+            job.background[s, which].noise_slope_db = _quantised_db(slope)
+            continue
         for attempt in range(ATTEMPTS):
             slot = (which * ATTEMPTS + attempt) * 8
-            place = below(seed, BACKGROUNDS, scene, slot + PICK, last - first - which)
+            place = below(seed, BACKGROUNDS, scene, slot + PICK, last - first - others)
             if which == 1 and place >= taken:
                 place += 1
             row = t.medium_row[first + place]
@@ -428,9 +494,15 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
             job.background[s, which].background_ratio = ratio
             job.background[s, which].background_offset = below(seed, BACKGROUNDS, scene, slot + CROP, room)
             if which == 0:
-                taken = place
+                taken, others = place, ONE
             if _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0) >= SILENT_POWER:
                 break
+    if rules.noise_probability > 0.0:  # it is mixed as loud as a file beside it
+        files_power = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
+        job.scene[s].noise_power = files_power if files_power > 0.0 else 1.0
+    job.scene[s].background_spl_db = NO_LEVEL
+    if rules.spl_node >= 0:
+        job.scene[s].background_spl_db = _quantised_db(_value(job, s, rules.spl_node, SURROUNDINGS, SPL, NO_CLASS))
     if mixed:
         job.scene[s].background_mix_db = _quantised_db(_value(job, s, rules.mix_db_node, BACKGROUNDS, MIX_DB, NO_CLASS))
     if rules.level_node < 0:
@@ -673,6 +745,61 @@ def _place_group(
 
 
 @compiled
+def _choose_room(job: Any, s: Any, medium: Any) -> None:
+    """Choose the room all events of a scene are heard in, one of its medium; -1 if there are none."""
+    t = job.tables
+    first, last = t.medium_room_first[medium], t.medium_room_first[medium + 1]
+    job.scene[s].room = -1
+    if last > first:
+        job.scene[s].room = t.medium_room[
+            first + below(t.rules[0].seed, SURROUNDINGS, job.number[s], ROOM, last - first)
+        ]
+
+
+@compiled
+def _propagation_value(job: Any, s: Any, node: Any, event: Any, field: Any, position: Any) -> Any:
+    """A draw that is renewed per event, per class of the scene, or per scene, as its distribution says."""
+    per = job.tables.program.node[node].per
+    if per == PER_EVENT:
+        return _value(job, s, node, PROPAGATION, event * 8 + field, position)
+    scope = position + 1 if per == PER_CLASS else 0
+    return _value(job, s, node, SURROUNDINGS, scope * 8 + field, position)
+
+
+@compiled
+def _propagate(job: Any, s: Any, event: Any, at: Any, placed: Any, position: Any) -> None:
+    """How the events ``at`` to ``at + placed - 1``, one call or a track, come to the microphone: from one place."""
+    t = job.tables
+    rules = t.rules[0]
+    seed, scene = rules.seed, job.number[s]
+    source_level_db, distance_mm, impulse, rt60_ms, drr_db = np.int64(NO_LEVEL), ZERO, NOTHING, ZERO, ZERO
+    if rules.source_level_node >= 0:
+        source_level_db = _quantised_db(
+            _propagation_value(job, s, rules.source_level_node, event, SOURCE_LEVEL, position)
+        )
+    if uniform(seed, PROPAGATION, scene, event * 8 + PROPAGATED) < rules.propagation_probability:
+        if rules.distance_node >= 0:
+            metres = _propagation_value(job, s, rules.distance_node, event, DISTANCE, position)
+            distance_mm = math.floor(metres * 1000.0 + 0.5)
+        room = job.scene[s].room
+        if room >= 0:
+            first, last = t.room_first[room], t.room_first[room + 1]
+            impulse = t.room_impulse[first + below(seed, PROPAGATION, scene, event * 8 + IMPULSE, last - first)]
+        if rules.rt60_node >= 0:
+            impulse = np.int64(PROCEDURAL_TAIL)
+            seconds = _propagation_value(job, s, rules.rt60_node, event, RT60, position)
+            rt60_ms = math.floor(seconds * 1000.0 + 0.5)
+            drr_db = _quantised_db(_propagation_value(job, s, rules.drr_node, event, DRR, position))
+    for j in range(at, at + placed):
+        e = job.event[j]
+        e.source_level_db = source_level_db
+        e.distance_mm = distance_mm
+        e.impulse = impulse
+        e.rt60_ms = rt60_ms
+        e.drr_db = drr_db
+
+
+@compiled
 def _place_event(
     job: Any, s: Any, event: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any, pointer: Any
 ) -> Any:
@@ -711,9 +838,12 @@ def _place_event(
                 start = below(seed, EVENTS, scene, slot, n - span + 1)
             placed, outside, reason = _place_group(job, s, begin, at, group, event, class_id, start, ratio, backwards)
             if reason == NO_REASON:
-                snr_db = _quantised_db(_event_value(job, s, rules.snr_node, event, ZERO, SNR, position))
+                snr_db = np.int64(NO_LEVEL)
+                if rules.source_level_node < 0:
+                    snr_db = _quantised_db(_event_value(job, s, rules.snr_node, event, ZERO, SNR, position))
                 for j in range(at, at + placed):
                     job.event[j].snr_db = snr_db
+                _propagate(job, s, event, at, placed, position)
                 job.scene[s].n_outside += outside
                 return placed, NO_REASON, start + span
             if pointer >= 0:
@@ -851,6 +981,7 @@ def plan_scenes(job: Any, start: Any) -> Any:
             math.floor(uniform(rules.seed, SCENES, scene, MEDIUM) * t.medium_before[len(t.medium_before) - 1]),
         )
         _choose_backgrounds(job, s, medium)
+        _choose_room(job, s, medium)
         if not is_empty(rules.seed, scene, rules.empty_numerator, rules.empty_denominator):
             n_classes = math.floor(_value(job, s, rules.n_classes_node, SCENES, N_CLASSES, NO_CLASS) + 0.5)
             chosen = choose_classes(rules.seed, scene, t.class_before[medium], n_classes)

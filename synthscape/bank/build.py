@@ -152,8 +152,8 @@ def build_store(
     >>> report.n_clips, report.reasons                                          # doctest: +SKIP
     (412, {'silent': 2})
 
-    Recordings are conditioned (DC, high-pass) before they are cut; impulse responses are stored as they are, as a
-    zero-phase filter would put sound before their direct sound. Clips are measured as stored.
+    Recordings are conditioned (DC, high-pass) before they are cut; impulse responses are stored whole and as they are,
+    as a zero-phase filter would put sound before their direct sound. Clips are measured as stored.
 
     - ``whole``: a recording is a clip.
     - ``annotations``: a clip per box, with up to ``pad_s`` of recording on each side, never reaching into another box.
@@ -182,6 +182,8 @@ def build_store(
     """
     if cut not in CUTS:
         raise SpecError(f"cut must be one of {', '.join(CUTS)}, got {cut!r}")
+    if kind == "impulses" and cut != "whole":
+        raise SpecError(f"cut must be whole for impulses, got {cut!r}: an impulse response is all of its file")
     if not 0 <= highpass_hz < rate / 2:
         raise SpecError(f"the high-pass must lie between 0 and {rate / 2} Hz (Nyquist), got {highpass_hz}")
     if not 0 <= pad_s <= LONGEST_PAD_S:

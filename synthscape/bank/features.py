@@ -12,13 +12,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-import pyloudnorm
 import scipy.fft
 from numpy.typing import NDArray
-from scipy.signal import butter, sosfilt, sosfiltfilt
+from scipy.signal import butter, sosfiltfilt
 from scipy.stats import chi2
 
 from synthscape.bank.conditioning import reflected
+from synthscape.bank.loudness import loudness_lufs
 from synthscape.units import seconds_to_samples
 from synthscape_kernels.ratios import GRID_P, GRID_Q
 
@@ -180,23 +180,9 @@ def active_part(samples: NDArray[np.float32], sample_rate: int, band: Band) -> A
 
 
 def loudness(samples: NDArray[np.floating[Any]], sample_rate: int) -> float | None:
-    """Integrated loudness (ITU-R BS.1770-4, mono), LUFS; under 0.5 s the samples are repeated. None if all is gated."""
-    least = seconds_to_samples(0.5, sample_rate)
-    whole = np.asarray(samples, dtype=np.float64)
-    if len(whole) < least:
-        whole = np.tile(whole, -(-least // len(whole)))
-    # Mean squares of the K-weighted 400 ms blocks, 75 % overlap, gated at -70 LUFS and then 10 LU under their mean.
-    for stage in _k_weighting(sample_rate):
-        whole = sosfilt(stage, whole)
-    size, hop = seconds_to_samples(0.4, sample_rate), seconds_to_samples(0.1, sample_rate)
-    passed = np.concatenate([[0.0], np.cumsum(whole**2)])
-    first = np.arange(0, len(whole) - size + 1, hop)
-    blocks = (passed[first + size] - passed[first]) / size
-    gate = 10 ** ((-70 + 0.691) / 10)
-    blocks = blocks[blocks > gate]
-    if len(blocks):
-        blocks = blocks[blocks > blocks.mean() / 10]
-    return round(-0.691 + 10 * math.log10(blocks.mean()), 4) if len(blocks) else None
+    """Integrated loudness, LUFS, see :func:`synthscape.bank.loudness.loudness_lufs`; None for silence."""
+    lufs = loudness_lufs(samples, sample_rate)
+    return round(lufs, 4) if math.isfinite(lufs) else None
 
 
 def effective_bandwidth_hz(samples: NDArray[np.float32], sample_rate: int) -> float:
@@ -397,12 +383,6 @@ def _share_between(spectrum: Float64Array, bin_hz: float, sample_rate: int, low_
     passed = np.concatenate([[0.0], np.cumsum(spectrum)])
     below_low, below_high = np.interp([low_hz, high_hz], _edges(spectrum, bin_hz, sample_rate), passed)
     return float((below_high - below_low) / passed[-1]) if passed[-1] > 0 else 1.0
-
-
-@lru_cache(maxsize=8)
-def _k_weighting(sample_rate: int) -> tuple[Float64Array, ...]:
-    filters = pyloudnorm.Meter(sample_rate)._filters.values()
-    return tuple(np.concatenate([stage.b, stage.a])[None] for stage in filters)
 
 
 def _db(power: float) -> float:

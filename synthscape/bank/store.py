@@ -269,6 +269,24 @@ class ClipStore:
             packed[start : start + length] = self.pcm(row)
         return packed, starts
 
+    def locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+        """Audio that holds these clips, read-only, and where each begins in it: the file that all lie in, or a copy.
+
+        Args:
+            rows: int64 [n]; a row may stand in it twice.
+
+        Returns:
+            int16 [samples], and int64 [n].
+        """
+        starts = self.starts[rows]
+        file = int(np.searchsorted(self._file_starts, starts.min(initial=0), side="right")) - 1
+        audio = self._audio(file)
+        starts = starts - self._file_starts[file]
+        if (starts + self.lengths[rows] > len(audio)).any():
+            audio, starts = self.gather(rows)
+            audio.flags.writeable = False  # kernels are compiled for read-only audio
+        return audio, starts
+
     @cached_property
     def block_starts(self) -> NDArray[np.int64]:
         """Row of ``band_energy_all`` where each clip begins, and their number: int64 [n + 1]."""

@@ -65,7 +65,11 @@ def forecast(spec: Spec, planned: int, progress: Callable[[int], None] | None = 
         "histograms": {
             "scene duration, s": _histogram(n_samples / spec.sample_rate),
             "events per scene": _histogram(n_events),
-            "SNR asked, dB": _histogram(_all(plan.snr_db for plan in plans) / DB_STEPS),
+            **(
+                {"SNR asked, dB": _histogram(_all(plan.snr_db for plan in plans) / DB_STEPS)}
+                if spec.events.level.mode == "snr"
+                else {"source level, dB": _histogram(_all(plan.source_level_db for plan in plans) / DB_STEPS)}
+            ),
             "ratio": _histogram(ratios),
         },
         "filtered": scenes.planner.filtered,

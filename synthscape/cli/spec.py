@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from synthscape.spec.load import Origins
+    from synthscape.spec.problem import Key
     from synthscape.spec.schema import Spec
 
 spec_app = typer.Typer(
@@ -64,15 +65,24 @@ def schema() -> None:
 def _missing_stores(spec: Spec, origins: Origins) -> list[str]:
     from pathlib import Path
 
+    from synthscape.spec.problem import key_text
+
     missing = []
-    for key, path in (("bank", spec.bank), ("backgrounds", spec.backgrounds)):
+    stores: list[tuple[Key, str | None]] = [
+        (("bank",), spec.bank),
+        (("backgrounds",), spec.backgrounds if spec.background.noise.probability < 1 else None),
+        (("events", "propagation", "impulses"), spec.events.propagation.impulses),
+    ]
+    for key, path in stores:
+        if path is None:
+            continue
         folder = Path(path)
         if not (folder / "store.json").is_file():
             got = "a folder without store.json" if folder.is_dir() else "no such folder"
             make = "'synthscape demo' or 'synthscape bank build'"
             missing.append(
-                f"{origins.of((key,))}: {key}: expected a clip store at {path}, got {got}; "
-                f"make one with {make}, or set {key}=FOLDER"
+                f"{origins.of(key)}: {key_text(key)}: expected a clip store at {path}, got {got}; "
+                f"make one with {make}, or set {key_text(key)}=FOLDER"
             )
     return missing
 

@@ -24,15 +24,26 @@ _PLAN_OF_SCENES: Final = (
     "background",
     "background_ratio",
     "background_offset",
+    "noise_slope_db",
     "background_mix_db",
     "level_dbfs",
+    "background_spl_db",
+    "room",
 )
 _PLAN_OF_ALL: Final = ("sample_rate", "ratio_p", "ratio_q", "event_offsets")
 _PLAN_OF_EVENTS: Final = tuple(
     field.name for field in fields(ScenePlan) if field.name not in (*_PLAN_OF_SCENES, *_PLAN_OF_ALL)
 )
-_OF_SCENES: Final = ("scene_gain_db", "level_dbfs")
-_OF_EVENTS: Final = ("gain_db", "signal_share", "snr_scene_db", "snr_local_db", "snr_band_db")
+_OF_SCENES: Final = ("scene_gain_db", "level_dbfs", "level_lufs")
+_OF_EVENTS: Final = (
+    "gain_db",
+    "signal_share",
+    "snr_scene_db",
+    "snr_local_db",
+    "snr_band_db",
+    "snr_loudness_db",
+    "tail_samples",
+)
 
 
 def take_scenes(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> ScenePlan:

@@ -72,7 +72,12 @@ EVENTS_SCHEMA: Final = pa.schema(
             "null where callers are not told apart",
         ),
         _field("role", _TEXT, "", "target, distractor or support", nullable=False),
-        _field("snr_db", _FLOAT, "dB", "SNR asked for, of the whole gain group", nullable=False),
+        _field(
+            "snr_db",
+            _FLOAT,
+            "dB",
+            "SNR asked for, of the whole gain group; null with `events.level.mode: source`, where none is",
+        ),
         _field("snr_scene_db", _FLOAT, "dB", "SNR reached, against the whole background"),
         _field(
             "snr_local_db",
@@ -85,8 +90,22 @@ EVENTS_SCHEMA: Final = pa.schema(
             _FLOAT,
             "dB",
             "SNR reached in [onset, offset) and in the band of the call; null if that holds no background, "
-            "or the band is not known",
+            "the band is not known, or `events.snr.measure_band` is false",
         ),
+        _field(
+            "snr_loudness_db",
+            _FLOAT,
+            "LU",
+            "loudness reached (BS.1770) against the whole background; null unless `events.snr.reference` is loudness",
+        ),
+        _field(
+            "source_level_db",
+            _FLOAT,
+            "dB",
+            "RMS level of the call's active part 1 m from the animal, of the whole gain group; re 20 uPa in air, "
+            "1 uPa in water; null with `events.level.mode: snr`",
+        ),
+        _field("distance_m", _DOUBLE, "m", "distance of the animal; null if it is not propagated"),
         _field("gain_db", _FLOAT, "dB", "gain from the stored clip to the mix, before the scene gain", nullable=False),
         _field(
             "signal_share",
@@ -115,7 +134,15 @@ EVENTS_SCHEMA: Final = pa.schema(
         _field("reversed", _BOOL, "", "the clip is played backwards", nullable=False),
         _field("altered", _BOOL, "", "the ratio moves part of the call beyond the Nyquist frequency", nullable=False),
         _field("truncated", _BOOL, "", "the scene cuts the active part", nullable=False),
-        _field("tail_s", _DOUBLE, "s", "length of the reverberation after offset; null without reverberation"),
+        _field("impulse_id", _TEXT, "", "clip_id of the impulse response it is heard through; null if none"),
+        _field("rt60_s", _DOUBLE, "s", "time in which its made-up reverberation decays by 60 dB; null if none"),
+        _field(
+            "direct_to_reverberant_db",
+            _FLOAT,
+            "dB",
+            "energy of the direct sound against its made-up reverberation; null if none",
+        ),
+        _field("tail_s", _DOUBLE, "s", "length of the reverberation after offset; 0 without", nullable=False),
         _field("class", _TEXT, "", "name of the class, one of the dataset's class list", nullable=False),
         _field("individual", _TEXT, "", "the animal, as the bank says"),
     ]
@@ -161,7 +188,9 @@ SCENES_SCHEMA: Final = pa.schema(
         _field("n_events", _INT32, "", "rows of the scene in the events table", nullable=False),
         _field("n_species", _INT32, "", "species named in the scene's events", nullable=False),
         _field("max_polyphony", _INT32, "", "most events active in one sample", nullable=False),
-        _field("background_clip_ids", _list(_TEXT), "", "the backgrounds mixed, one or two", nullable=False),
+        _field(
+            "background_clip_ids", _list(_TEXT), "", "the backgrounds mixed, one or two; null for noise", nullable=False
+        ),
         _field("background_recording_ids", _list(_TEXT), "", "their recordings", nullable=False),
         _field("background_sites", _list(_TEXT), "", "their sites", nullable=False),
         _field("background_licences", _list(_TEXT), "", "their licences", nullable=False),
@@ -172,7 +201,16 @@ SCENES_SCHEMA: Final = pa.schema(
             "how sure a classifier is that an animal is heard in them; null if not screened",
             nullable=False,
         ),
-        _field("background_resample", _list(_TEXT), "", "ratios P/Q they are played at", nullable=False),
+        _field(
+            "background_noise_slope_db",
+            _list(_DOUBLE),
+            "dB/octave",
+            "slope of the power spectrum of those that are noise; null for files",
+            nullable=False,
+        ),
+        _field(
+            "background_resample", _list(_TEXT), "", "ratios P/Q they are played at; null for noise", nullable=False
+        ),
         _field(
             "background_looped",
             _list(_BOOL),
@@ -188,6 +226,22 @@ SCENES_SCHEMA: Final = pa.schema(
             nullable=False,
         ),
         _field("level_dbfs", _DOUBLE, "dBFS", "RMS level of the background as delivered", nullable=False),
+        _field(
+            "level_lufs",
+            _DOUBLE,
+            "LUFS",
+            "loudness of the background as delivered (BS.1770); null unless `background.level_lufs` is set",
+        ),
+        _field(
+            "background_spl_db",
+            _DOUBLE,
+            "dB",
+            "RMS level the background stands for in nature, re 20 uPa in air, 1 uPa in water; null unless "
+            "`background.spl_db` is set",
+        ),
+        _field(
+            "room", _TEXT, "", "site (or recording) of the impulse responses events are heard through; null if none"
+        ),
         _field(
             "scene_gain_db",
             _DOUBLE,

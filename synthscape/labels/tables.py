@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import DB_STEPS, DROP_REASONS, EPOCH, NO_BACKGROUND, NO_SPEAKER, ROLES, ScenePlan
+from synthscape.plan.plan import (
+    DB_STEPS,
+    DROP_REASONS,
+    EPOCH,
+    NO_BACKGROUND,
+    NO_LEVEL,
+    NO_SPEAKER,
+    NOISE,
+    PROCEDURAL_TAIL,
+    ROLES,
+    ScenePlan,
+)
 from synthscape.units import seconds_to_samples
 
 AUDIBLE_S: Final = 0.02  # what is shorter is not audible, however loud
@@ -39,10 +50,11 @@ _OF_CLIPS: Final = (
     "clip_snr_db",
 )
 _OF_BACKGROUNDS: Final = ("clip_id", "recording_id", "site", "licence", "animal_score")
+_OF_IMPULSES: Final = ("clip_id", "licence")
 
 
 class Catalogue:
-    """What labels say of clips, backgrounds and classes: the columns they need, read once.
+    """What labels say of clips, backgrounds, impulse responses, rooms and classes: the columns they need, read once.
 
     Texts are kept dictionary-encoded, so that millions of clips of a thousand species cost a few bytes each.
     """
@@ -50,9 +62,11 @@ class Catalogue:
     def __init__(
         self,
         bank: ClipStore,
-        backgrounds: ClipStore,
+        backgrounds: ClipStore | None,
         class_names: Sequence[str],
         *,
+        impulses: ClipStore | None = None,
+        room_names: Sequence[str] = (),
         cluster_column: str = "cluster",
         audible_db: float = 0.0,
         fingerprint: str = "",
@@ -60,7 +74,9 @@ class Catalogue:
         self.clips = {name: _column(bank, name) for name in _OF_CLIPS}
         self.clips["cluster"] = _column(bank, cluster_column)
         self.backgrounds = {name: _column(backgrounds, name) for name in _OF_BACKGROUNDS}
-        self.background_lengths = backgrounds.lengths
+        self.background_lengths = np.zeros(0, np.int64) if backgrounds is None else backgrounds.lengths
+        self.impulses = {name: _column(impulses, name) for name in _OF_IMPULSES}
+        self.room_names: pa.Array = pa.array(list(room_names), pa.string())
         self.class_names: pa.Array = pa.array(list(class_names), pa.string())
         self.audible_db = audible_db
         self.fingerprint = fingerprint
@@ -92,6 +108,7 @@ def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
     snr_band_db = _measured(batch.snr_band_db.astype(np.float32))
     long_enough = plan.offset - plan.onset >= seconds_to_samples(AUDIBLE_S, rate)
     nyquist = rate / 2
+    made_up = plan.impulse != PROCEDURAL_TAIL
     columns: dict[str, Any] = {
         "scene_id": pa.array(scene_ids(plan), pa.string()).take(pa.array(scene)),
         "event_id": np.arange(plan.n_events) - plan.event_offsets[scene],
@@ -107,10 +124,13 @@ def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
         "f0_hz": _null_beyond(_as_played(clips["f0_hz"], p, q), nyquist),
         "speaker": _speakers(plan, scene, clips["species"]),
         "role": pa.array(ROLES).take(pa.array(plan.role)),
-        "snr_db": plan.snr_db / DB_STEPS,
+        "snr_db": _planned(plan.snr_db),
         "snr_scene_db": _measured(batch.snr_scene_db),
         "snr_local_db": _measured(batch.snr_local_db),
         "snr_band_db": snr_band_db,
+        "snr_loudness_db": _measured(batch.snr_loudness_db),
+        "source_level_db": _planned(plan.source_level_db),
+        "distance_m": pa.array(plan.distance_mm / 1000, mask=plan.distance_mm == 0),
         "gain_db": batch.gain_db,
         "signal_share": batch.signal_share,
         "audible": pc.and_(pc.greater_equal(snr_band_db, catalogue.audible_db), pa.array(long_enough)),
@@ -118,7 +138,10 @@ def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
         "reversed": plan.reversed,
         "altered": plan.altered,
         "truncated": plan.truncated,
-        "tail_s": pa.nulls(plan.n_events, pa.float64()),
+        "impulse_id": catalogue.impulses["clip_id"].take(_rows(plan.impulse)).cast(pa.string()),
+        "rt60_s": pa.array(plan.rt60_ms / 1000, mask=made_up),
+        "direct_to_reverberant_db": pa.array(plan.drr_db / DB_STEPS, mask=made_up),
+        "tail_s": batch.tail_samples / rate,
         "class": catalogue.class_names.take(pa.array(plan.class_id)),
     }
     return _table(EVENTS_SCHEMA, {**clips, **columns})
@@ -162,6 +185,9 @@ def scene_table(
         **_background_columns(plan, catalogue),
         "licences": _licences(plan, catalogue),
         "level_dbfs": batch.level_dbfs,
+        "level_lufs": _measured(batch.level_lufs),
+        "background_spl_db": _planned(plan.background_spl_db),
+        "room": catalogue.room_names.take(_rows(plan.room)),
         "scene_gain_db": batch.scene_gain_db,
         "split": pa.nulls(n, pa.string()),
         "fingerprint": [catalogue.fingerprint] * n,
@@ -199,8 +225,10 @@ def _table(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _column(store: ClipStore, name: str) -> pa.Array:
+def _column(store: ClipStore | None, name: str) -> pa.Array:
     kind = pa.float64() if name.endswith(("_hz", "_db", "_score")) else pa.string()
+    if store is None:
+        return pa.nulls(0, kind)
     if name not in store.column_names:
         return pa.nulls(len(store), kind)
     column = store.columns([name])[name].combine_chunks().cast(kind)
@@ -209,6 +237,14 @@ def _column(store: ClipStore, name: str) -> pa.Array:
 
 def _measured(values: NDArray[np.floating[Any]]) -> pa.Array:
     return pa.array(values, mask=~np.isfinite(values))
+
+
+def _planned(steps: NDArray[np.int32]) -> pa.Array:
+    return pa.array(steps / DB_STEPS, mask=steps == NO_LEVEL)
+
+
+def _rows(rows: NDArray[np.integer[Any]]) -> pa.Array:
+    return pa.array(rows, mask=rows < 0)
 
 
 def _as_played(hz: pa.Array, p: NDArray[np.int64], q: NDArray[np.int64]) -> pa.Array:
@@ -268,28 +304,34 @@ def _background_columns(plan: ScenePlan, catalogue: Catalogue) -> dict[str, pa.A
     offsets = pa.array(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), pa.int32())
     rows = plan.background[used]
     ratio = plan.background_ratio[used]
+    noise = rows == NOISE
     p, q = plan.ratio_p[ratio].astype(np.int64), plan.ratio_q[ratio].astype(np.int64)
-    played = -(-catalogue.background_lengths[rows] * p // q)
+    looped = np.zeros(len(rows), dtype=bool)
     n_samples = np.broadcast_to(plan.n_samples[:, None], used.shape)[used]
-    of_rows = {name: column.take(pa.array(rows)) for name, column in catalogue.backgrounds.items()}
+    looped[~noise] = (-(-catalogue.background_lengths[rows[~noise]] * p[~noise] // q[~noise])) < n_samples[~noise]
+    of_rows = {name: column.take(_rows(rows)) for name, column in catalogue.backgrounds.items()}
     values = {
         "background_clip_ids": of_rows["clip_id"].cast(pa.string()),
         "background_recording_ids": of_rows["recording_id"].cast(pa.string()),
         "background_sites": of_rows["site"].cast(pa.string()),
         "background_licences": of_rows["licence"].cast(pa.string()),
         "background_animal_score": of_rows["animal_score"],
-        "background_resample": _ratio_names(plan, ratio),
-        "background_looped": pa.array(played < n_samples),
+        "background_noise_slope_db": pa.array(plan.noise_slope_db[used] / DB_STEPS, mask=~noise),
+        "background_resample": pc.if_else(pa.array(noise), None, _ratio_names(plan, ratio)),
+        "background_looped": pa.array(looped),
     }
     return {name: pa.ListArray.from_arrays(offsets, column) for name, column in values.items()}
 
 
 def _licences(plan: ScenePlan, catalogue: Catalogue) -> pa.Array:
-    used = plan.background != NO_BACKGROUND
-    scene = np.concatenate([scene_of_event(plan), np.nonzero(used)[0]])
+    used = plan.background >= 0
+    heard = plan.impulse >= 0
+    of_event = scene_of_event(plan)
+    scene = np.concatenate([of_event, np.nonzero(used)[0], of_event[heard]])
     given = [
         catalogue.clips["licence"].take(pa.array(plan.clip)).cast(pa.string()),
         catalogue.backgrounds["licence"].take(pa.array(plan.background[used])).cast(pa.string()),
+        catalogue.impulses["licence"].take(pa.array(plan.impulse[heard])).cast(pa.string()),
     ]
     codes, names = _codes(pa.concat_arrays(given).fill_null(UNKNOWN))
     pairs = np.unique(scene * len(names) + codes)

@@ -19,16 +19,20 @@ class SceneBatch:
     """
 
     plan: ScenePlan
-    audio: NDArray[np.float32]  # [s, samples]
+    audio: NDArray[np.float32]  # [s, samples]; [s, 0] where it was asked for as ``pcm``
     scene_gain_db: NDArray[np.float64]  # [s] 0 or less: what kept the peak under -1 dBFS
     level_dbfs: NDArray[np.float64]  # [s] background level in the audio as delivered, scene gain included
+    level_lufs: NDArray[np.float64]  # [s] the same in LUFS; NaN unless the spec asks for LUFS
 
     gain_db: NDArray[np.float64]  # [e] from the clip as stored to the mix, before the scene gain
     signal_share: NDArray[np.float64]  # [e] the k in SNR = k P / P_background; 1 where the clip's own noise is ignored
     snr_scene_db: NDArray[np.float64]  # [e] against the whole background
     snr_local_db: NDArray[np.float64]  # [e] against the background in [onset, offset)
-    snr_band_db: NDArray[np.float64]  # [e] both in the event's band, in [onset, offset)
+    snr_band_db: NDArray[np.float64]  # [e] both in the event's band, in [onset, offset); NaN unless measured
+    snr_loudness_db: NDArray[np.float64]  # [e] LU, against the whole background; NaN unless the reference is loudness
+    tail_samples: NDArray[np.int64]  # [e] length of the reverberation after offset, 0 if dry
 
+    pcm: NDArray[np.int16] | None = None  # [s, samples] the audio as written
     stems: NDArray[np.float32] | None = None  # [e, samples] before the scene gain
     background: NDArray[np.float32] | None = None  # [s, samples] before the scene gain
     failures: dict[int, str] | None = None  # position in the batch -> why the scene could not be rendered

@@ -14,12 +14,7 @@ from synthscape_kernels.place import reference_band
 PEAK_LIMIT_DB: Final = -1.0
 GAIN_STEPS: Final = 256  # scene gains are whole steps of 1/256 dB, rounded down, so the limit always holds
 
-__all__ = ["band_bins", "band_energies", "power_db", "reference_band", "scene_gain_db"]
-
-
-def power_db(power: float) -> float:
-    """Decibels of a power ratio; -inf for 0."""
-    return 10.0 * math.log10(power) if power > 0 else -math.inf
+__all__ = ["band_bins", "band_energies", "band_energy", "reference_band", "scene_gain_db"]
 
 
 def band_bins(n: int, sample_rate: int, low_hz: float, high_hz: float) -> tuple[int, int]:
@@ -59,6 +54,19 @@ def band_energies(
         float((weight * (part.real**2 + part.imag**2)).sum()) / n for part in (ahead + behind, ahead - behind)
     )
     return energy_x, energy_y
+
+
+def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float) -> float:
+    """Energy of one signal in a band, as :func:`band_energies`."""
+    n = len(x)
+    first, last = band_bins(n, sample_rate, low_hz, high_hz)
+    z = scipy.fft.rfft(x.astype(np.float64))[first : last + 1]
+    energy = 2.0 * float((z.real**2 + z.imag**2).sum())
+    if first == 0:
+        energy -= abs(z[0]) ** 2
+    if 2 * last == n:
+        energy -= abs(z[-1]) ** 2
+    return energy / n
 
 
 def scene_gain_db(peak: float) -> float:

@@ -1,7 +1,7 @@
 """The mixer in plain float64 NumPy: too slow to use, easy to read, and the truth the kernels are tested against.
 
-It shares no code with them: every output sample is its own sum over the clip, the filter is its formula, each level a
-mean of squares.
+It shares no code with the kernels: every output sample is its own sum over the clip, the filter is its formula, each
+level a mean of squares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
-from synthscape.plan.plan import AS_RECORDED, ScenePlan
+from synthscape.mix.loudness import loudness_lufs
+from synthscape.mix.noise import coloured_noise
+from synthscape.mix.surroundings import Surroundings
+from synthscape.plan.plan import AS_RECORDED, NO_BACKGROUND, NO_IMPULSE, NOISE, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape_kernels.filters import CUTOFF, HALF_TAPS, KAISER_BETA
 
@@ -31,50 +34,87 @@ class ReferenceScene:
     snr_scene_db: Floats
     snr_local_db: Floats
     snr_band_db: Floats
+    snr_loudness_db: Floats
     scene_gain_db: float
 
 
-def reference_scene(plan: ScenePlan, i: int, spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> ReferenceScene:
-    """Mix the i-th scene of a plan."""
+def reference_scene(
+    plan: ScenePlan,
+    i: int,
+    spec: Spec,
+    bank: ClipStore,
+    backgrounds: ClipStore | None,
+    impulses: ClipStore | None = None,
+) -> ReferenceScene:
+    """Mix the i-th scene of a plan.
+
+    What sound goes through on its way, and made-up noise, are the functions the mixer takes too: they have their own
+    tests.
+    """
     n = int(plan.n_samples[i])
+    rate = plan.sample_rate
     ratio = [(int(p), int(q)) for p, q in zip(plan.ratio_p, plan.ratio_q, strict=True)]
     background = _background(plan, i, spec, backgrounds, ratio)
     events = range(*plan.events_of(i).indices(plan.n_events))
-
-    unit = np.zeros((len(events), n))
-    for j, e in enumerate(events):
-        clip = bank.pcm(int(plan.clip[e])).astype(np.float64) / 32768
-        if plan.reversed[e]:
-            clip = clip[::-1]
-        played = resample(clip, *ratio[plan.ratio[e]]) * _fade(plan, e)
-        begin, end = int(plan.clip_onset[e]), int(plan.clip_offset[e])
-        unit[j, max(begin, 0) : min(end, n)] = played[max(-begin, 0) : min(end, n) - begin]
-
     table = bank.clips
     rows = plan.clip[events.start : events.stop]
+    surroundings = Surroundings(spec, bank, impulses)
+
+    unit = np.zeros((len(events), n))
+    at_source = np.zeros(len(events))  # mean square of the whole active part, before it goes anywhere
+    whole = np.zeros(len(events))  # samples of that part
+    for j, e in enumerate(events):
+        clip = bank.pcm(int(plan.clip[e])).astype(np.float64) / 32768
+        start, end = (int(edge[rows[j]]) for edge in bank.active)
+        if plan.reversed[e]:
+            clip, start, end = clip[::-1], len(clip) - end, len(clip) - start
+        up, down = ratio[plan.ratio[e]]
+        played = resample(clip, up, down) * _fade(plan, e, spec.events.fade_shape)
+        whole[j] = -(-end * up // down) - start * up // down
+        at_source[j] = np.mean(played[start * up // down : -(-end * up // down)] ** 2)
+        begin = int(plan.clip_onset[e])
+        if plan.distance_mm[e] or plan.impulse[e] != NO_IMPULSE:
+            kernel, lead, _ = surroundings.kernel(plan, i, e)
+            played, begin = np.convolve(played, kernel), begin - lead
+        unit[j, max(begin, 0) : begin + len(played)] = played[max(-begin, 0) : n - begin]
+
     share = np.ones(len(events))
     if spec.events.snr.subtract_noise and "signal_share" in table:
         share = table["signal_share"].iloc[rows].fillna(1.0).to_numpy(np.float64)
-    p, p_local, p_band, b_scene, b_local, b_band, samples = (np.zeros(len(events)) for _ in range(7))
+    p, b_scene, b_local, p_band, b_band, p_loud, b_loud, samples = (np.zeros(len(events)) for _ in range(8))
     for j, e in enumerate(events):
         onset, offset = int(plan.onset[e]), int(plan.offset[e])
         call, behind = unit[j, onset:offset], background[onset:offset]
         samples[j] = offset - onset
-        p[j] = p_local[j] = np.mean(call**2)
+        p[j] = np.mean(call**2)
         b_scene[j], b_local[j] = np.mean(background**2), np.mean(behind**2)
         low, high = float(table["low_hz"].iloc[rows[j]]), float(table["high_hz"].iloc[rows[j]])
         up, down = ratio[plan.ratio[e]]
-        p_band[j] = _band_power(call, plan.sample_rate, low * down / up, high * down / up)
-        b_band[j] = _band_power(behind, plan.sample_rate, low * down / up, high * down / up)
+        p_band[j] = _band_power(call, rate, low * down / up, high * down / up)
+        b_band[j] = _band_power(behind, rate, low * down / up, high * down / up)
+        if spec.events.snr.reference == "loudness":
+            p_loud[j] = 10 ** (loudness_lufs(call, rate) / 10)
+            b_loud[j] = 10 ** (loudness_lufs(background, rate) / 10)
 
-    signal, noise = {"scene": (p, b_scene), "local": (p, b_local), "band": (p_band, b_band)}[spec.events.snr.reference]
+    signal, noise = {
+        "scene": (p, b_scene),
+        "local": (p, b_local),
+        "band": (p_band, b_band),
+        "loudness": (p_loud, b_loud),
+    }[spec.events.snr.reference]
     gain = np.zeros(len(events))
     group = plan.gain_group[events.start : events.stop]
     for number in set(group.tolist()):
         g = group == number
-        pooled = np.sum(share[g] * signal[g] * samples[g]) / np.sum(noise[g] * samples[g])
-        asked_db = plan.snr_db[events.start : events.stop][g][0] / 256
-        gain[g] = 10 ** (asked_db / 20) / math.sqrt(pooled)
+        first_of = events.start + int(np.flatnonzero(g)[0])
+        if spec.events.level.mode == "source":
+            distance_m = plan.distance_mm[first_of] / 1000
+            above_db = (plan.source_level_db[first_of] - plan.background_spl_db[i]) / 256 - 20 * math.log10(distance_m)
+            pooled = np.sum(at_source[g] * whole[g]) / (np.sum(whole[g]) * np.mean(background**2))
+        else:
+            pooled = np.sum(share[g] * signal[g] * samples[g]) / np.sum(noise[g] * samples[g])
+            above_db = plan.snr_db[first_of] / 256
+        gain[g] = 10 ** (above_db / 20) / math.sqrt(pooled)
     stems = gain[:, None] * unit
     mixed = background + stems.sum(axis=0)
     over_db = 20 * math.log10(np.abs(mixed).max() / 10 ** (-1 / 20))
@@ -86,8 +126,9 @@ def reference_scene(plan: ScenePlan, i: int, spec: Spec, bank: ClipStore, backgr
             stems=stems,
             gain=gain,
             snr_scene_db=10 * np.log10(share * gain**2 * p / b_scene),
-            snr_local_db=10 * np.log10(share * gain**2 * p_local / b_local),
+            snr_local_db=10 * np.log10(share * gain**2 * p / b_local),
             snr_band_db=10 * np.log10(share * gain**2 * p_band / b_band),
+            snr_loudness_db=10 * np.log10(share * gain**2 * p_loud / b_loud),
             scene_gain_db=scene_gain_db,
         )
 
@@ -110,38 +151,51 @@ def resample(clip: Floats, p: int, q: int) -> Floats:
     return played
 
 
-def _fade(plan: ScenePlan, e: int) -> Floats:
+def _fade(plan: ScenePlan, e: int, shape: str) -> Floats:
     """Weights of a whole played clip, float64."""
     weights = np.ones(int(plan.clip_offset[e] - plan.clip_onset[e]))
     for size, side in ((int(plan.fade_in[e]), weights), (int(plan.fade_out[e]), weights[::-1])):
         if size:
-            side[:size] *= np.sin((np.arange(size) + 0.5) / size * np.pi / 2) ** 2
+            rise = (np.arange(size) + 0.5) / size
+            side[:size] *= rise if shape == "linear" else np.sin(rise * np.pi / 2) ** 2
     return weights
 
 
-def _background(plan: ScenePlan, i: int, spec: Spec, backgrounds: ClipStore, ratio: list[tuple[int, int]]) -> Floats:
+def _background(
+    plan: ScenePlan, i: int, spec: Spec, backgrounds: ClipStore | None, ratio: list[tuple[int, int]]
+) -> Floats:
     n = int(plan.n_samples[i])
     as_recorded = plan.level_dbfs[i] == AS_RECORDED
     mixed = np.zeros(n)
     for which in range(2):
         row = int(plan.background[i, which])
-        if row < 0:
+        if row == NO_BACKGROUND:
             continue
-        pcm = backgrounds.pcm(row).astype(np.float64)
-        whole = resample(pcm / 32768, *ratio[plan.background_ratio[i, which]])
-        offset = int(plan.background_offset[i, which])
+        if row == NOISE:
+            slope_db = plan.noise_slope_db[i, which] / 256
+            whole = coloured_noise(n, slope_db, spec.seed, int(plan.scene[i]), which, plan.sample_rate) / 32768
+            offset = 0
+        else:
+            assert backgrounds is not None
+            pcm = backgrounds.pcm(row).astype(np.float64)
+            whole = resample(pcm / 32768, *ratio[plan.background_ratio[i, which]])
+            offset = int(plan.background_offset[i, which])
         if len(whole) >= n:
             layer = whole[offset : offset + n]
         else:
             fade = min(math.floor(spec.background.crossfade_s * plan.sample_rate + 0.5), len(whole) // 4)
             layer = _looped(whole, fade, offset + n)[offset:]
         if as_recorded:
+            assert backgrounds is not None
             layer = layer * float(backgrounds.clips["peak"].iloc[row]) * 32768 / 32767
         else:
             layer = layer / np.sqrt(np.mean(layer**2)) * 10 ** (which * plan.background_mix_db[i] / 256 / 20)
         mixed = mixed + layer
     if as_recorded:
         return mixed
+    if spec.background.level_lufs is not None:
+        gain_db = plan.level_dbfs[i] / 256 - loudness_lufs(mixed, plan.sample_rate)
+        return np.asarray(mixed * 10 ** (gain_db / 20))
     levelled: Floats = mixed / np.sqrt(np.mean(mixed**2)) * 10 ** (plan.level_dbfs[i] / 256 / 20)
     return levelled
 

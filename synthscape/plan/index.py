@@ -51,16 +51,24 @@ class Index:
     classes: list[ClassEntry]
     filtered: dict[str, int] = field(default_factory=dict)  # reason -> clips or backgrounds left out
     notes: list[str] = field(default_factory=list)
+    rooms: list[str] = field(default_factory=list)  # by number
 
 
-def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
+def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None) -> Index:
     """Read the columns the plan needs and sort clips into classes.
 
     Raises:
         StoreError: a column the spec needs is missing; the two stores don't fit together.
         PlanError: no class, or too few classes or backgrounds, are left for what the spec asks.
     """
-    _check_stores(spec, bank, backgrounds)
+    if spec.background.noise.probability == 1:
+        backgrounds = None  # no file is ever drawn
+    elif backgrounds is None:
+        raise PlanError("backgrounds: expected a store, got none; only noise with probability 1 does without")
+    if (impulses is None) != (spec.events.propagation.impulses is None):
+        got, advice = ("none", "open it") if impulses is None else (str(impulses.path), "name it in the spec")
+        raise PlanError(f"events.propagation.impulses: expected the store that the spec names, got {got}; {advice}")
+    _check_stores(spec, bank, backgrounds, impulses)
     filtered: Counter[str] = Counter()
     notes: list[str] = []
 
@@ -68,31 +76,24 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
     names = _class_names(spec, bank)
     usable &= _keep(names.notna().to_numpy(), usable, filtered, f"clips without {spec.classes.by}")
     low_hz, high_hz = bank.numbers("low_hz"), bank.numbers("high_hz")
-    if spec.events.snr.reference == "band":
+    if spec.events.snr.reference == "band" and spec.events.level.mode == "snr":
         bank.require(("low_hz", "high_hz"), "events.snr.reference: band measures in the call's own band")
         usable &= _keep(~np.isnan(low_hz) & ~np.isnan(high_hz), usable, filtered, "clips without a band")
     if spec.events.group == "none":
         usable &= _keep(bank.lengths <= _longest(spec), usable, filtered, "clips longer than any scene")
+    if spec.events.propagation.distance_m is not None:
+        bank.require(("medium",), "events.propagation.distance_m: sound is absorbed by air or water")
+        absorbs = _text(bank, "medium").isin(("air", "water")).to_numpy()
+        usable &= _keep(absorbs, usable, filtered, "clips without a medium that sound travels in (air, water)")
     class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
     usable &= class_ids >= 0
 
-    ready = _allowed(backgrounds, spec.licences, filtered, "backgrounds")
-    limit = spec.background.max_animal_score
-    if limit is not None:
-        backgrounds.require(("animal_score",), "background.max_animal_score compares it")
-        score = backgrounds.numbers("animal_score")
-        ready &= _keep(~np.isnan(score), ready, filtered, "backgrounds without an animal_score")
-        ready &= _keep(score <= limit, ready, filtered, "backgrounds over background.max_animal_score")
-    if spec.background.level_dbfs is None:
-        backgrounds.require(("peak",), "background.level_dbfs: null asks for backgrounds as loud as recorded")
-        ready &= _keep(~np.isnan(backgrounds.numbers("peak")), ready, filtered, "backgrounds without a recorded level")
-    if not ready.any():
-        raise PlanError(
-            f"{backgrounds.path}: no background is left to use ({_listed(filtered)}); loosen the spec's filters"
-        )
-
+    ready = np.zeros(0, dtype=bool) if backgrounds is None else _ready(spec, backgrounds, filtered)
     groups = _groups(spec, bank, usable, class_ids, filtered)
-    by_medium = _by_medium(spec, bank, backgrounds, usable, ready, class_ids, len(classes), groups, filtered, notes)
+    media, by_medium = _by_medium(
+        spec, bank, backgrounds, usable, ready, class_ids, len(classes), groups, filtered, notes
+    )
+    rooms, by_room = _rooms(spec, impulses, media, filtered, notes)
     recording, background_recording = _codes(bank, backgrounds, "recording_id")
     source, background_source = _codes(bank, backgrounds, "source_uid")
     site, background_site = _codes(bank, backgrounds, "site")
@@ -116,8 +117,8 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
         "speaker": _code(_speakers(bank)),
     }
     backdrop: dict[str, NDArray[Any]] = {
-        "length": backgrounds.lengths,
-        "peak": backgrounds.numbers("peak"),
+        "length": np.zeros(0, np.int64) if backgrounds is None else backgrounds.lengths,
+        "peak": np.zeros(0) if backgrounds is None else backgrounds.numbers("peak"),
         "recording": background_recording,
         "source": background_source,
         "site": background_site,
@@ -130,10 +131,11 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
         "clip_bands": np.asarray(bank.band_energy_all),
         "clip_block": np.array(bank.block_starts),
         "backdrop": _rows(backdrop, BACKDROP_ROW),
-        "backdrop_bands": np.asarray(backgrounds.band_energy_all),
-        "backdrop_block": np.array(backgrounds.block_starts),
+        "backdrop_bands": np.asarray((bank if backgrounds is None else backgrounds).band_energy_all),
+        "backdrop_block": np.zeros(1, np.int64) if backgrounds is None else np.array(backgrounds.block_starts),
         "band_edge_hz": np.array(bank.band_edges_hz),
         **by_medium,
+        **by_room,
     }
     return Index(
         tables=tables,
@@ -142,7 +144,78 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> Index:
         classes=classes,
         filtered=dict(sorted(filtered.items())),
         notes=notes,
+        rooms=rooms,
     )
+
+
+def _ready(spec: Spec, backgrounds: ClipStore, filtered: Counter[str]) -> Mask:
+    """Backgrounds the spec admits."""
+    ready = _allowed(backgrounds, spec.licences, filtered, "backgrounds")
+    limit = spec.background.max_animal_score
+    if limit is not None:
+        backgrounds.require(("animal_score",), "background.max_animal_score compares it")
+        score = backgrounds.numbers("animal_score")
+        ready &= _keep(~np.isnan(score), ready, filtered, "backgrounds without an animal_score")
+        ready &= _keep(score <= limit, ready, filtered, "backgrounds over background.max_animal_score")
+    if spec.background.level_dbfs is None and spec.background.level_lufs is None:
+        backgrounds.require(("peak",), "background.level_dbfs: null asks for backgrounds as loud as recorded")
+        ready &= _keep(~np.isnan(backgrounds.numbers("peak")), ready, filtered, "backgrounds without a recorded level")
+    if not ready.any():
+        raise PlanError(
+            f"{backgrounds.path}: no background is left to use ({_listed(filtered)}); loosen the spec's filters"
+        )
+    return ready
+
+
+def _rooms(
+    spec: Spec, impulses: ClipStore | None, media: list[str], filtered: Counter[str], notes: list[str]
+) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """Names of rooms, and impulse responses of each room and rooms of each medium as tables.
+
+    A room is a ``site``; impulse responses without one are of the room of their ``recording_id``, and those without
+    either are each a room. What was recorded in air and in water is never one room.
+    """
+    if impulses is None:
+        nothing = np.zeros(0, np.int64)
+        return [], {
+            "room_first": np.zeros(1, np.int64),
+            "room_impulse": nothing,
+            "medium_room_first": np.zeros(len(media) + 1, np.int64),
+            "medium_room": nothing,
+        }
+    usable = _allowed(impulses, spec.licences, filtered, "impulse responses")
+    if not usable.any():
+        raise PlanError(f"{impulses.path}: no impulse response is left to use ({_listed(filtered)}); loosen licences")
+    site, recording, medium = (_text(impulses, name) for name in ("site", "recording_id", "medium"))
+    table = pd.DataFrame(
+        {
+            "name": site.fillna(recording).fillna(_text(impulses, "clip_id")),
+            "by": np.select([site.notna(), recording.notna()], [0, 1], 2),
+            "medium": medium.fillna(""),
+            "row": np.arange(len(impulses)),
+        }
+    )[usable].sort_values(["name", "by", "medium", "row"])
+    room = table.groupby(["name", "by", "medium"]).ngroup().to_numpy()
+    of_room = table[np.append(True, room[1:] != room[:-1])]
+    known = [name for name in media if name]
+    if known and (null := int(medium[usable].isna().sum())):
+        notes.append(f"{null} impulse responses have no medium: they go with every medium")
+    rooms_of = [
+        np.flatnonzero(of_room["medium"].isin(("", name)) if name else np.ones(len(of_room), dtype=bool))
+        for name in media
+    ]
+    for name, rooms in zip(media, rooms_of, strict=True):
+        if len(rooms) == 0:
+            raise PlanError(
+                f"{impulses.path}: no impulse response is of medium {name!r}, which clips and backgrounds are of "
+                f"({', '.join(known)}); add some, or leave out those clips"
+            )
+    return of_room["name"].to_list(), {
+        "room_first": np.append(0, np.cumsum(np.bincount(room))).astype(np.int64),
+        "room_impulse": table["row"].to_numpy(dtype=np.int64),
+        "medium_room_first": np.append(0, np.cumsum([len(rooms) for rooms in rooms_of])).astype(np.int64),
+        "medium_room": np.concatenate(rooms_of).astype(np.int64),
+    }
 
 
 def _rows(columns: dict[str, NDArray[Any]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
@@ -153,8 +226,14 @@ def _rows(columns: dict[str, NDArray[Any]], dtype: np.dtype[np.void]) -> NDArray
     return rows
 
 
-def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> None:
-    for store, key, kind in ((bank, "bank", "pseudovox"), (backgrounds, "backgrounds", "backgrounds")):
+def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None) -> None:
+    for store, key, kind in (
+        (bank, "bank", "pseudovox"),
+        (backgrounds, "backgrounds", "backgrounds"),
+        (impulses, "events.propagation.impulses", "impulses"),
+    ):
+        if store is None:
+            continue
         if store.sample_rate != spec.sample_rate:
             raise StoreError(
                 f"{key}: {store.path} is at {store.sample_rate} Hz, the spec's sample_rate is {spec.sample_rate}; "
@@ -164,8 +243,9 @@ def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> None:
             raise StoreError(f"{key}: {store.path} is a store of {store.kind}, expected {kind}; name another store")
         if len(store) == 0:
             raise StoreError(f"{key}: {store.path} holds no clips; build it again")
-    if bank.block_samples != backgrounds.block_samples or not np.array_equal(
-        bank.band_edges_hz, backgrounds.band_edges_hz
+    if backgrounds is not None and (
+        bank.block_samples != backgrounds.block_samples
+        or not np.array_equal(bank.band_edges_hz, backgrounds.band_edges_hz)
     ):
         raise StoreError(f"{backgrounds.path}: its band table has another grid than {bank.path}; build both again")
 
@@ -318,7 +398,7 @@ def _members(clips: NDArray[np.int64], delta: NDArray[np.int64]) -> NDArray[np.v
 def _by_medium(
     spec: Spec,
     bank: ClipStore,
-    backgrounds: ClipStore,
+    backgrounds: ClipStore | None,
     usable: Mask,
     ready: Mask,
     class_ids: NDArray[np.int32],
@@ -326,14 +406,14 @@ def _by_medium(
     groups: Groups,
     filtered: Counter[str],
     notes: list[str],
-) -> dict[str, NDArray[Any]]:
-    """Groups of each class and backgrounds, for each medium in turn; a null medium goes with every medium."""
+) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """The media, and groups of each class and backgrounds for each in turn; a null medium goes with every medium."""
     group_first, members = groups
     leaders = members["clip"][group_first[:-1]]
     clip_medium = _text(bank, "medium")
     leader_medium = clip_medium.iloc[leaders].reset_index(drop=True)
     leader_class = class_ids[leaders]
-    backdrop_medium = _text(backgrounds, "medium")
+    backdrop_medium = pd.Series([], dtype="str") if backgrounds is None else _text(backgrounds, "medium")
     known = set(clip_medium[usable].dropna()) | set(backdrop_medium[ready].dropna())
     for what, medium, mask in (("clips", clip_medium, usable), ("backgrounds", backdrop_medium, ready)):
         if known and (null := int(medium[mask].isna().sum())):
@@ -349,7 +429,7 @@ def _by_medium(
         back = np.flatnonzero(ready & (backdrop_medium.isna() | (backdrop_medium == name)).to_numpy())
         if not fits.any():
             continue
-        if len(back) == 0:
+        if len(back) == 0 and backgrounds is not None:
             filtered[f"clips without a background of medium {name!r}"] += int((leader_medium == name).sum())
             continue
         counts = np.bincount(leader_class[fits], minlength=n_classes)
@@ -359,7 +439,7 @@ def _by_medium(
                 f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {int((counts > 0).sum())} "
                 f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer"
             )
-        if spec.background.mix.probability > 0 and len(back) < 2:
+        if spec.background.mix.probability > 0 and len(back) < 2 and backgrounds is not None:
             raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")
         order = np.flatnonzero(fits)[np.argsort(leader_class[fits], kind="stable")]
         firsts.append(offset + np.append(0, np.cumsum(counts)))
@@ -371,12 +451,12 @@ def _by_medium(
         row_first.append(row_first[-1] + len(back))
         totals.append(totals[-1] + float(sum(weights)))
         media.append(name)
-    if not media:
+    if not media and backgrounds is not None:
         raise PlanError(
             f"no clip of {bank.path} and background of {backgrounds.path} share a medium ({_listed(filtered)}); "
             "check the `medium` columns"
         )
-    return {
+    return media, {
         "class_first": np.array(firsts, dtype=np.int64),
         "class_group": np.concatenate(class_groups).astype(np.int64),
         "class_before": np.array(befores, dtype=np.float64),
@@ -401,9 +481,10 @@ def _speakers(bank: ClipStore) -> Text:
     return known.where(individual.notna(), "track\0" + track)
 
 
-def _codes(bank: ClipStore, backgrounds: ClipStore, column: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _codes(bank: ClipStore, backgrounds: ClipStore | None, column: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Numbers for equal values of a column over both stores; -1 for null."""
-    codes = _code(pd.concat([_text(bank, column), _text(backgrounds, column)], ignore_index=True))
+    values = [_text(bank, column), *([] if backgrounds is None else [_text(backgrounds, column)])]
+    codes = _code(pd.concat(values, ignore_index=True))
     return codes[: len(bank)].copy(), codes[len(bank) :].copy()
 
 

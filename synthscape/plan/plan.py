@@ -9,12 +9,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-PLAN_VERSION: Final = 1  # raised whenever the same spec would give another plan
+PLAN_VERSION: Final = 2  # raised whenever the same spec would give another plan
 
 EPOCH: Final = 2**40  # scene number = epoch x EPOCH + index
 DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB
 AS_RECORDED: Final = 2**31 - 1  # background level of scenes whose backgrounds keep their recorded level
+NO_LEVEL: Final = 2**31 - 1  # no SNR, no source level or no absolute level is planned
 NO_BACKGROUND: Final = -1
+NOISE: Final = -2  # coloured noise in place of a background file
+NO_ROOM: Final = -1
+NO_IMPULSE: Final = -1
+PROCEDURAL_TAIL: Final = -2  # decaying noise in place of an impulse response
 NO_SPEAKER: Final = -1
 
 TARGET, DISTRACTOR, SUPPORT = range(3)
@@ -57,11 +62,14 @@ class ScenePlan:
     n_redrawn: NDArray[np.int32]  # [s] attempts that were redrawn
     n_ratios_refused: NDArray[np.int32]  # [s] drawn ratios the clip could not be played at
     drops: NDArray[np.int32]  # [s, len(DROP_REASONS)]
-    background: NDArray[np.int64]  # [s, 2] row in the backgrounds' store, or NO_BACKGROUND
+    background: NDArray[np.int64]  # [s, 2] row in the backgrounds' store, NOISE or NO_BACKGROUND
     background_ratio: NDArray[np.int16]  # [s, 2] index in the ratio table
     background_offset: NDArray[np.int64]  # [s, 2] samples of the played background before the scene starts
+    noise_slope_db: NDArray[np.int32]  # [s, 2] of NOISE: slope of its power spectrum, 1/256 dB per octave; else 0
     background_mix_db: NDArray[np.int32]  # [s] second background against the first, 1/256 dB
-    level_dbfs: NDArray[np.int32]  # [s] level of the mixed background, 1/256 dB, or AS_RECORDED
+    level_dbfs: NDArray[np.int32]  # [s] level of the mixed background, 1/256 dBFS (LUFS if the spec says), AS_RECORDED
+    background_spl_db: NDArray[np.int32]  # [s] its level in nature, 1/256 dB re 20 uPa (air), 1 uPa (water), NO_LEVEL
+    room: NDArray[np.int32]  # [s] index in the planner's rooms, or NO_ROOM
 
     clip: NDArray[np.int64]  # [e] row in the bank
     class_id: NDArray[np.int32]  # [e] index in the class list
@@ -71,7 +79,12 @@ class ScenePlan:
     offset: NDArray[np.int64]  # [e] one past its last sample, cut by the scene
     ratio: NDArray[np.int16]  # [e] index in the ratio table
     reversed: NDArray[np.bool_]  # [e]
-    snr_db: NDArray[np.int32]  # [e] asked, 1/256 dB; of the whole gain group
+    snr_db: NDArray[np.int32]  # [e] asked, 1/256 dB; of the whole gain group; NO_LEVEL where it is an outcome
+    source_level_db: NDArray[np.int32]  # [e] at 1 m, 1/256 dB re 20 uPa (air), 1 uPa (water), or NO_LEVEL; of the group
+    distance_mm: NDArray[np.int64]  # [e] 0: none
+    impulse: NDArray[np.int64]  # [e] row in the store of impulse responses, PROCEDURAL_TAIL or NO_IMPULSE
+    rt60_ms: NDArray[np.int32]  # [e] of PROCEDURAL_TAIL, else 0
+    drr_db: NDArray[np.int32]  # [e] of PROCEDURAL_TAIL: energy of direct sound / that of the tail, 1/256 dB; else 0
     fade_in: NDArray[np.int32]  # [e] samples, from the clip's first
     fade_out: NDArray[np.int32]  # [e] samples, to the clip's last
     gain_group: NDArray[np.int32]  # [e] events of a scene with the same number share one gain

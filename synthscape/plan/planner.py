@@ -15,13 +15,14 @@ from synthscape.errors import PlanError
 from synthscape.plan.index import ClassEntry, Index, build_index
 from synthscape.plan.plan import DROP_REASONS, TARGET, ScenePlan
 from synthscape.plan.program import ProgramBuilder
+from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import place
 from synthscape_kernels.place import Job, Tables
 from synthscape_kernels.ratios import GRID, as_ratio
 
-__all__ = ["ClassEntry", "Planner"]
+__all__ = ["ClassEntry", "Planner", "listed_ratios", "ratio_table"]
 
 _EVENTS_PER_CALL: Final = 65536
 _SCENES_PER_CALL: Final = 1024
@@ -30,7 +31,7 @@ _ENOUGH_S: Final = 0.05
 
 
 class Planner:
-    """Plans scenes of one spec over two stores.
+    """Plans scenes of one spec over its stores.
 
     >>> planner = Planner(spec, bank, backgrounds)           # doctest: +SKIP
     >>> planner.plan([3, 9]).hash() == planner.plan([3, 9]).hash()      # doctest: +SKIP
@@ -42,16 +43,18 @@ class Planner:
         classes: the class list, in label order.
         filtered: reason -> clips or backgrounds left out.
         notes: what a user should know, in words.
+        rooms: the rooms of the impulse responses, by the number that plans give them.
         ratio_p, ratio_q: the ratio table that plans index into.
     """
 
-    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore):
-        index = build_index(spec, bank, backgrounds)
+    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None):
+        index = build_index(spec, bank, backgrounds, impulses)
         self.sample_rate = spec.sample_rate
         self.classes = index.classes
         self.filtered = index.filtered
         self.notes = index.notes
-        table = _ratio_table(spec)
+        self.rooms = index.rooms
+        table = ratio_table(spec)
         self.ratio_p = np.array([ratio.numerator for ratio in table], np.int32)
         self.ratio_q = np.array([ratio.denominator for ratio in table], np.int32)
         order = sorted(range(len(table)), key=table.__getitem__)
@@ -83,7 +86,7 @@ class Planner:
             for name in rows.dtype.names or ()
         }
         n_events = columns.pop("n_events")
-        del columns["background_scale"]
+        del columns["background_scale"], columns["noise_power"]
         return ScenePlan(
             sample_rate=self.sample_rate,
             ratio_p=self.ratio_p,
@@ -133,10 +136,18 @@ def _scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
     return numbers
 
 
-def _ratio_table(spec: Spec) -> list[Fraction]:
-    """The grid, and what the spec lists beside it."""
+def ratio_table(spec: Spec) -> list[Fraction]:
+    """The ratios that a plan's ``ratio`` columns index: the grid, and what the spec lists beside it."""
     listed = [as_ratio(value) for d in (spec.events.resample, spec.background.resample) for value in d.constants()]
     return list(dict.fromkeys([*GRID, *listed]))
+
+
+def listed_ratios(distribution: Distribution) -> list[Fraction]:
+    """All ratios that can be drawn, where each is listed by itself; else none."""
+    members = distribution.choices or (distribution,)
+    if any(member.kind != "constant" for member in members):
+        return []
+    return list(dict.fromkeys(as_ratio(value) for value in distribution.constants()))
 
 
 def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]:
@@ -156,6 +167,7 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         raise PlanError("events.reverse: calls of a track keep their order, so they can't be reversed; set it to 0")
     share = Fraction(str(spec.empty_share))
     rate = spec.sample_rate
+    level = background.level_dbfs if background.level_lufs is None else background.level_lufs
     content: dict[str, Any] = {
         "seed": spec.seed,
         "sample_rate": rate,
@@ -166,15 +178,13 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         "snr_node": builder.add(events.snr.db),
         "ratio_node": builder.add(events.resample),
         "reverse_node": builder.add(events.reverse),
-        "level_node": -1 if background.level_dbfs is None else builder.add(background.level_dbfs),
+        "level_node": -1 if level is None else builder.add(level),
         "background_ratio_node": builder.add(background.resample),
         "mix_db_node": builder.add(background.mix.ratio_db),
         "mix_probability": float(background.mix.probability),
         "empty_numerator": share.numerator,
         "empty_denominator": share.denominator,
-        "reference": {"scene": place.REFERENCE_SCENE, "local": place.REFERENCE_LOCAL, "band": place.REFERENCE_BAND}[
-            events.snr.reference
-        ],
+        "reference": _reference(spec),
         "forbid_same_class": events.overlap.same_class == "forbid",
         "max_polyphony": events.overlap.max_polyphony or 0,
         "min_gap_samples": seconds_to_samples(events.overlap.min_gap_s, rate),
@@ -189,4 +199,36 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         "largest_group": index.largest_group,
         "block_samples": index.block_samples,
     }
+    content |= _propagation_rules(spec, builder)  # nodes behind all others, whose numbers must stay as they are
     return tuple(content[name] for name in place.RULES.names or ())
+
+
+def _reference(spec: Spec) -> int:
+    """What must not be silent behind an event."""
+    if spec.events.level.mode == "source":
+        return place.REFERENCE_SCENE  # no SNR is asked for: a background that is silent there does no harm
+    return {
+        "scene": place.REFERENCE_SCENE,
+        "local": place.REFERENCE_LOCAL,
+        "band": place.REFERENCE_BAND,
+        "loudness": place.REFERENCE_SCENE,
+    }[spec.events.snr.reference]
+
+
+def _propagation_rules(spec: Spec, builder: ProgramBuilder) -> dict[str, Any]:
+    """Noise, levels in nature, and the way to the microphone."""
+
+    def node(distribution: Distribution | None) -> int:
+        return -1 if distribution is None else builder.add(distribution)
+
+    propagation, noise = spec.events.propagation, spec.background.noise
+    return {
+        "noise_probability": noise.probability,
+        "noise_slope_node": node(noise.slope_db_per_octave),
+        "spl_node": node(spec.background.spl_db),
+        "source_level_node": node(spec.events.level.source_level_db),
+        "propagation_probability": propagation.probability,
+        "distance_node": node(propagation.distance_m),
+        "rt60_node": node(propagation.tail.rt60_s),
+        "drr_node": node(propagation.tail.direct_to_reverberant_db),
+    }

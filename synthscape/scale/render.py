@@ -17,16 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError, MixError, SpecError
 from synthscape.labels.batches import join_measured, take_scenes
-from synthscape.labels.pcm import pcm_hash, to_pcm16
+from synthscape.labels.pcm import pcm_hash
 from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.mixer import memory_needed
+from synthscape.mix.mixer import Mixer
 from synthscape.output.audio import check_format, encode, encode_float
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
@@ -143,7 +142,7 @@ def render_shard(
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
-    _check_fits_memory(plan, output.stems, workers)
+    _check_fits_memory(scenes.mixer, plan, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
         batches: list[SceneBatch] = []
@@ -194,8 +193,8 @@ def _check_fits_disk(spec: Spec, path: Path) -> None:
         raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
 
 
-def _check_fits_memory(plan: ScenePlan, stems: bool, workers: int) -> None:
-    needed = sorted((memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
+def _check_fits_memory(mixer: Mixer, plan: ScenePlan, stems: bool, workers: int) -> None:
+    needed = sorted((mixer.memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
     short = short_of_memory(sum(needed[:workers]))
     if short:
         what = f"scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''}"
@@ -218,14 +217,15 @@ def _write_scenes(
     scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, plan: ScenePlan
 ) -> tuple[SceneBatch, list[str]]:
     """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
-    batch = scenes.mixer.render(plan, stems=stems)
+    batch = scenes.mixer.render(plan, stems=stems, pcm=True)
+    assert batch.pcm is not None
     rate = plan.sample_rate
     hashes = []
     for i, name in enumerate(scene_ids(plan)):
         if batch.failures and i in batch.failures:
             continue
         n = int(plan.n_samples[i])
-        pcm = to_pcm16(batch.audio[i, :n])
+        pcm = batch.pcm[i, :n]
         hashes.append(pcm_hash(pcm))
         writer.add_audio(name, encode(pcm, rate, audio))
         if batch.stems is not None and batch.background is not None:
@@ -233,8 +233,7 @@ def _write_scenes(
             writer.add_stems(
                 name, encode_float(batch.background[i, :n], rate), [encode_float(event, rate) for event in events]
             )
-    nothing: NDArray[np.float32] = np.zeros((len(plan), 0), dtype=np.float32)
-    return replace(batch, audio=nothing, stems=None, background=None), hashes
+    return replace(batch, pcm=None, stems=None, background=None), hashes
 
 
 def _in_order(
@@ -290,7 +289,7 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
     return {
         "fingerprint": scenes.fingerprint,
         "spec": scenes.spec.fingerprint_content(),
-        "stores": {"bank": scenes.bank.fingerprint, "backgrounds": scenes.backgrounds.fingerprint},
+        "stores": {name: store.fingerprint for name, store in scenes.stores.items()},
         "plan_version": PLAN_VERSION,
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
@@ -316,10 +315,11 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
     for receipt in receipts:
         licences.update(receipt["licences"])
     warnings = []
+    loud = "events.snr.db" if scenes.spec.events.level.mode == "snr" else "events.level.source_level_db"
     if total["scaled"] > _MOST_SCALED * total["delivered"]:
         warnings.append(
             f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
-            "lower background.level_dbfs or events.snr.db"
+            f"lower background.level_dbfs or {loud}"
         )
     share = scenes.spec.empty_share
     if total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:
@@ -330,8 +330,7 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
     return {
         "spec": scenes.spec.plain(explicit=True),
         "stores": {
-            name: {"fingerprint": store.fingerprint, "clips": len(store)}
-            for name, store in (("bank", scenes.bank), ("backgrounds", scenes.backgrounds))
+            name: {"fingerprint": store.fingerprint, "clips": len(store)} for name, store in scenes.stores.items()
         },
         "plan_version": PLAN_VERSION,
         "versions": _versions(),

@@ -24,6 +24,9 @@ def check_spec(spec: Spec) -> None:
         raise SpecKeyError(
             ("events", "reverse"), "0 with events.group: track", got, "a track is never reversed; set reverse: 0"
         )
+    _check_levels(spec)
+    _check_propagation(spec)
+    _check_backgrounds(spec)
     denied = set(spec.licences.deny) & set(spec.licences.allow or ())
     if denied:
         got = ", ".join(sorted(denied))
@@ -116,6 +119,85 @@ def _check_events_possible(spec: Spec) -> None:
         expected = f"gaps that may be shorter than a scene, {number_text(longest_s)} s, since each scene has events"
         got = f"at least {number_text(gap_s.bounds()[0])} s"
         raise SpecKeyError(("events", "gap_s"), expected, got, "lower it, or ask for longer scenes")
+
+
+def _check_levels(spec: Spec) -> None:
+    level, snr, spl_db = spec.events.level, spec.events.snr, spec.background.spl_db
+    if level.mode == "source":
+        for key, given, example in (
+            (("events", "level", "source_level_db"), level.source_level_db, "source_level_db: {uniform: [70, 90]}"),
+            (
+                ("events", "propagation", "distance_m"),
+                spec.events.propagation.distance_m,
+                "distance_m: {uniform: [5, 50]}",
+            ),
+            (("background", "spl_db"), spl_db, "spl_db: {uniform: [30, 50]}"),
+        ):
+            if given is None:
+                raise SpecKeyError(key, "it to be given with events.level.mode: source", "null", f"add {example}")
+        if spec.events.propagation.probability < 1:
+            got = number_text(spec.events.propagation.probability)
+            expected = "1 with events.level.mode: source, where every call comes from somewhere"
+            raise SpecKeyError(("events", "propagation", "probability"), expected, got, "remove it")
+    else:
+        for key, given in (
+            (("events", "level", "source_level_db"), level.source_level_db),
+            (("background", "spl_db"), spl_db),
+        ):
+            if given is not None:
+                expected, advice = "null with events.level.mode: snr", "set events.level.mode: source, or remove it"
+                raise SpecKeyError(key, expected, shown(_plain(given)), advice)
+        if snr.reference == "band" and not snr.measure_band:
+            advice = "set it to true, or take another reference, such as local"
+            raise SpecKeyError(
+                ("events", "snr", "measure_band"), "true with events.snr.reference: band", "false", advice
+            )
+
+
+def _check_propagation(spec: Spec) -> None:
+    propagation = spec.events.propagation
+    rt60_s = propagation.tail.rt60_s
+    if propagation.impulses is not None and rt60_s is not None:
+        raise SpecKeyError(
+            ("events", "propagation", "tail", "rt60_s"),
+            "null beside events.propagation.impulses, which reverberate themselves",
+            shown(_plain(rt60_s)),
+            "remove one of the two",
+        )
+    nothing = propagation.distance_m is None and propagation.impulses is None and rt60_s is None
+    if nothing and propagation.probability < 1:
+        raise SpecKeyError(
+            ("events", "propagation", "probability"),
+            "distance_m, impulses or tail.rt60_s beside it",
+            "none",
+            "say what happens to propagated events, or remove it",
+        )
+
+
+def _check_backgrounds(spec: Spec) -> None:
+    background = spec.background
+    if background.level_dbfs is not None and background.level_lufs is not None:
+        raise SpecKeyError(
+            ("background", "level_lufs"),
+            "level_dbfs: null beside it",
+            f"level_dbfs: {shown(background.level_dbfs.plain('scene'))}",
+            "set background.level_dbfs: null, or remove level_lufs",
+        )
+    probability = background.noise.probability
+    if probability > 0 and background.level_dbfs is None and background.level_lufs is None:
+        raise SpecKeyError(
+            ("background", "noise", "probability"),
+            "0 where backgrounds are as loud as recorded, since noise was never recorded",
+            number_text(probability),
+            "give background.level_dbfs or background.level_lufs",
+        )
+    if spec.backgrounds is None and probability < 1:
+        raise SpecKeyError(
+            ("backgrounds",),
+            "a folder, unless background.noise.probability is 1",
+            f"null with {number_text(probability)}",
+            "name a store of backgrounds, or set background.noise.probability: 1",
+        )
 
 
 def _plain(draw: Any) -> Any:

@@ -13,7 +13,13 @@ from synthscape.spec.fields import REQUIRED, Draw, Flag, Names, Number, Rule, Te
 
 EVENT_DRAW: Final = ("event", "scene", "class")
 MOST_EVENTS: Final = 4096
-OUTSIDE_FINGERPRINT: Final = ("output", "items", "bank", "backgrounds")
+OUTSIDE_FINGERPRINT: Final = (
+    ("output",),
+    ("items",),
+    ("bank",),
+    ("backgrounds",),
+    ("events", "propagation", "impulses"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +55,14 @@ class Snr:
     reference: str = key_field(
         Word(
             "what an event is compared with: the background in the event's own band and time, in its time, "
-            "or over the whole scene",
+            "or over the whole scene; or loudness by BS.1770, over the whole scene too",
             "band",
-            ("band", "local", "scene"),
+            ("band", "local", "scene", "loudness"),
         )
     )
     db: Distribution = key_field(
         Draw(
-            "SNR in dB, of amplitudes 10 ** (db / 20)",
+            "SNR in dB, of amplitudes 10 ** (db / 20); with level.mode: source it is not drawn",
             {"mixture": [{"normal": [-5, 4]}, {"normal": [5, 4]}], "clip": [-20, 15]},
             -100,
             100,
@@ -64,9 +70,89 @@ class Snr:
         )
     )
     subtract_noise: bool = key_field(Flag("do not count a clip's own noise as signal", True))
+    measure_band: bool = key_field(
+        Flag("measure the SNR in each event's band; without it snr_band_db and audible are null", True)
+    )
     audible_db: float = key_field(
         Number("an event is audible from this band SNR in dB on, over at least 20 ms", 0, -100, 100)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """What decides how loud events are: a drawn SNR, or how loud the animal is and how far away."""
+
+    mode: str = key_field(
+        Word(
+            "draw the SNR, or draw source level and distance, of which the SNR is an outcome", "snr", ("snr", "source")
+        )
+    )
+    source_level_db: Distribution | None = key_field(
+        Draw(
+            "with mode: source: RMS level of a call over its active part, 1 m from the animal, "
+            "dB re 20 uPa in air, 1 uPa in water",
+            None,
+            -100,
+            300,
+            per=EVENT_DRAW,
+        ),
+        null=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """Reverberation made up of decaying noise."""
+
+    rt60_s: Distribution | None = key_field(
+        Draw("time in which it decays by 60 dB, s (null: none)", None, 0.01, 60, per=EVENT_DRAW), null=True
+    )
+    direct_to_reverberant_db: Distribution = key_field(
+        Draw("energy of the direct sound against that of the tail, dB", {"uniform": [0, 15]}, -60, 60, per=EVENT_DRAW)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Air:
+    """Air that sound is absorbed in (ISO 9613-1)."""
+
+    temperature_c: float = key_field(Number("temperature, degrees Celsius", 20, -20, 50))
+    humidity_percent: float = key_field(Number("relative humidity, %", 70, 10, 100))
+    pressure_kpa: float = key_field(Number("pressure, kPa", 101.325, 50, 200))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Water:
+    """Water that sound is absorbed in (Ainslie and McColm 1998)."""
+
+    temperature_c: float = key_field(Number("temperature, degrees Celsius", 10, -6, 35))
+    salinity_ppt: float = key_field(Number("salinity, parts per thousand", 35, 5, 50))
+    depth_m: float = key_field(Number("depth, m", 10, 0, 7000))
+    ph: float = key_field(Number("pH", 8, 7.7, 8.3))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Propagation:
+    """What happens to calls on their way to the microphone."""
+
+    probability: float = key_field(Number("probability that an event is propagated, else it is dry", 1, 0, 1))
+    distance_m: Distribution | None = key_field(
+        Draw(
+            "distance of the animal, m: absorbs; with level.mode: source it attenuates too (null: none)",
+            None,
+            0.1,
+            1e6,
+            per=EVENT_DRAW,
+        ),
+        null=True,
+    )
+    impulses: str | None = key_field(
+        Text("folder of a clip store with impulse responses: a room for each scene (null: none)", None, "a folder"),
+        null=True,
+    )
+    tail: Tail = field(default_factory=Tail)
+    air: Air = field(default_factory=Air)
+    water: Water = field(default_factory=Water)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +201,8 @@ class Events:
         Whole("most events in a scene; what is drawn beyond it is dropped and counted", 256, 1, MOST_EVENTS)
     )
     snr: Snr = field(default_factory=Snr)
+    level: Level = field(default_factory=Level)
+    propagation: Propagation = field(default_factory=Propagation)
     resample: Distribution = key_field(
         Draw(
             "play a call r times as long and 1/r as high; listed numbers are exact, others go to the nearest "
@@ -148,6 +236,7 @@ class Events:
     fade_s: float = key_field(
         Number("fade at both ends of a clip, s; shorter where the call itself would fade", 0.01, 0, 10)
     )
+    fade_shape: str = key_field(Word("shape of the fades", "raised_cosine", ("raised_cosine", "linear")))
     overlap: Overlap = field(default_factory=Overlap)
     edges: str = key_field(
         Word("keep calls inside the scene, or let its edges cut them", "inside", ("inside", "truncate"))
@@ -165,17 +254,50 @@ class Mix:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Coloured noise in place of background files."""
+
+    probability: float = key_field(
+        Number("probability, for each background of a scene, that it is noise instead of a file", 0, 0, 1)
+    )
+    slope_db_per_octave: Distribution = key_field(
+        Draw("slope of its power spectrum (0: white, -3: pink, -6: brown)", {"uniform": [-6, 0]}, -12, 12)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Background:
     """What is heard behind the events."""
 
     mix: Mix = field(default_factory=Mix)
+    noise: Noise = field(default_factory=Noise)
     level_dbfs: Distribution | None = key_field(
         Draw(
-            "RMS of the mixed background, dBFS (null: as recorded)",
+            "RMS of the mixed background, dBFS (null, and level_lufs too: as recorded)",
             {"uniform": [-50, -30]},
             -60,
             0,
             why="16-bit audio keeps too little of a background under -60 dBFS",
+        ),
+        null=True,
+    )
+    level_lufs: Distribution | None = key_field(
+        Draw(
+            "loudness of the mixed background by BS.1770, LUFS, in place of level_dbfs",
+            None,
+            -60,
+            0,
+            why="16-bit audio keeps too little of a background under -60 LUFS",
+        ),
+        null=True,
+    )
+    spl_db: Distribution | None = key_field(
+        Draw(
+            "with events.level.mode: source: what RMS level the mixed background had in nature, "
+            "dB re 20 uPa in air, 1 uPa in water",
+            None,
+            -100,
+            300,
         ),
         null=True,
     )
@@ -227,8 +349,13 @@ class Spec:
     bank: str = key_field(
         Text("folder of the clip store with the calls; relative to where you are", REQUIRED, "a folder")
     )
-    backgrounds: str = key_field(
-        Text("folder of the clip store with the backgrounds; relative to where you are", REQUIRED, "a folder")
+    backgrounds: str | None = key_field(
+        Text(
+            "folder of the clip store with the backgrounds; relative to where you are (null: all are noise)",
+            REQUIRED,
+            "a folder",
+        ),
+        null=True,
     )
     classes: Classes = field(default_factory=Classes)
     events: Events = field(default_factory=Events)
@@ -245,7 +372,13 @@ class Spec:
 
     def fingerprint_content(self) -> dict[str, Any]:
         """What makes the dataset: without ``output``, ``items`` and the stores' paths, in one canonical form."""
-        return {name: value for name, value in self.plain(explicit=True).items() if name not in OUTSIDE_FINGERPRINT}
+        content = self.plain(explicit=True)
+        for *around, name in OUTSIDE_FINGERPRINT:
+            inner = content
+            for section in around:
+                inner = inner[section]
+            del inner[name]
+        return content
 
     def to_yaml(self) -> str:
         """YAML with every key, which loads back as an equal spec."""
@@ -265,8 +398,9 @@ def _plain(section: Any, explicit: bool) -> dict[str, Any]:
 
 SECTIONS: Final[dict[type, dict[str, type]]] = {
     Spec: {"classes": Classes, "events": Events, "background": Background, "licences": Licences, "output": Output},
-    Events: {"snr": Snr, "overlap": Overlap},
-    Background: {"mix": Mix},
+    Events: {"snr": Snr, "level": Level, "propagation": Propagation, "overlap": Overlap},
+    Propagation: {"tail": Tail, "air": Air, "water": Water},
+    Background: {"mix": Mix, "noise": Noise},
 }
 
 

@@ -43,7 +43,10 @@ class SceneGenerator:
     Attributes:
         spec: what to make.
         sample_rate: Hz.
-        fingerprint: hash of the spec (without ``output``, ``items`` and paths), both stores and the plan version.
+        fingerprint: hash of the spec (without ``output``, ``items`` and paths), all stores and the plan version.
+        bank: the store of calls.
+        backgrounds: the store of backgrounds; None where all backgrounds are noise.
+        impulses: the store of impulse responses; None where the spec names none.
 
     Raises:
         StoreError: a store is missing, damaged, of another rate or kind, or lacks a column the spec needs.
@@ -56,35 +59,49 @@ class SceneGenerator:
         self.spec = spec
         self.device = device
         self.sample_rate = spec.sample_rate
-        self._paths = Path(spec.bank).absolute(), Path(spec.backgrounds).absolute()
+        self._folder = Path().absolute()  # what the spec's paths are relative to
         self._open()
-        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds)
+        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds, self.impulses)
 
     def _open(self) -> None:
-        rate = self.spec.sample_rate
-        self.bank = _open_store(self._paths[0], "pseudovox", rate, "bank")
-        self.backgrounds = _open_store(self._paths[1], "backgrounds", rate, "backgrounds")
+        spec, folder = self.spec, self._folder
+        files = spec.backgrounds if spec.background.noise.probability < 1 else None
+        impulses = spec.events.propagation.impulses
+        self.bank = _open_store(folder / spec.bank, "pseudovox", spec.sample_rate, "bank")
+        self.backgrounds = (
+            None if files is None else _open_store(folder / files, "backgrounds", spec.sample_rate, "backgrounds")
+        )
+        self.impulses = (
+            None
+            if impulses is None
+            else _open_store(folder / impulses, "impulses", spec.sample_rate, "events.propagation.impulses")
+        )
+
+    @property
+    def stores(self) -> dict[str, ClipStore]:
+        """The stores in use, by name."""
+        named = {"bank": self.bank, "backgrounds": self.backgrounds, "impulses": self.impulses}
+        return {name: store for name, store in named.items() if store is not None}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("spec", "device", "sample_rate", "_paths", "fingerprint")}
+        return {name: self.__dict__[name] for name in ("spec", "device", "sample_rate", "_folder", "fingerprint")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
-        if fingerprint(self.spec, self.bank, self.backgrounds) != self.fingerprint:
-            raise StoreError(
-                f"{self.bank.path} or {self.backgrounds.path} changed since the generator was made; make a new one"
-            )
+        if fingerprint(self.spec, self.bank, self.backgrounds, self.impulses) != self.fingerprint:
+            paths = " or ".join(str(store.path) for store in self.stores.values())
+            raise StoreError(f"{paths} changed since the generator was made; make a new one")
 
     @cached_property
     def planner(self) -> Planner:
         """What plans the scenes."""
-        return Planner(self.spec, self.bank, self.backgrounds)
+        return Planner(self.spec, self.bank, self.backgrounds, self.impulses)
 
     @cached_property
     def mixer(self) -> Mixer:
         """What mixes them."""
-        return Mixer(self.spec, self.bank, self.backgrounds)
+        return Mixer(self.spec, self.bank, self.backgrounds, self.impulses)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -93,6 +110,8 @@ class SceneGenerator:
             self.bank,
             self.backgrounds,
             [entry.name for entry in self.classes],
+            impulses=self.impulses,
+            room_names=self.planner.rooms,
             cluster_column=self.spec.classes.column or "cluster",
             audible_db=self.spec.events.snr.audible_db,
             fingerprint=self.fingerprint,
@@ -182,12 +201,13 @@ class Scenes:
         return frame
 
 
-def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore) -> str:
+def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None) -> str:
     """Hash of all that scenes depend on: BLAKE2b-128 over canonical JSON, hex."""
     content = {
         "spec": spec.fingerprint_content(),
         "bank": bank.fingerprint,
-        "backgrounds": backgrounds.fingerprint,
+        "backgrounds": None if backgrounds is None else backgrounds.fingerprint,
+        "impulses": None if impulses is None else impulses.fingerprint,
         "plan_version": PLAN_VERSION,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -432,6 +432,28 @@ def test_impulses_are_not_filtered(tmp_path):
     assert bank.info["conditioning"]["dc_removed"] is False
 
 
+def test_impulses_are_kept_whole(write, tmp_path):
+    """Neither silence before the direct sound nor the faintest tail is cut; faint ones are used, and zeros refused."""
+    room = np.zeros(RATE)
+    room[RATE // 2 :] = 1e-6 * np.exp(-np.arange(RATE // 2) / 400)
+    recordings = [Recording("faint", room), Recording("one", np.ones(1)), Recording("zeros", np.zeros(800))]
+    report = build_store(recordings, tmp_path / "rooms", kind="impulses")
+    rooms = ClipStore.open(tmp_path / "rooms")
+
+    assert rooms.lengths.tolist() == [RATE, 1]
+    assert int(np.argmax(np.abs(rooms.pcm(0)))) == RATE // 2
+    assert rooms.active[0].tolist() == [0, 0]
+    assert rooms.active[1].tolist() == [RATE, 1]
+    assert report.reasons == {"silent": 1}
+    for cut in ("activity", "annotations"):
+        with pytest.raises(SpecError, match=f"cut must be whole for impulses, got '{cut}'"):
+            build_store(recordings, tmp_path / "cut", kind="impulses", cut=cut)
+    write("hall.wav", 0.5 * room / 1e-6)
+    _run("build", tmp_path / "source", "--out", tmp_path / "halls", "--kind", "impulses", "--medium", "air", code=0)
+    halls = ClipStore.open(tmp_path / "halls")
+    assert (halls.kind, halls.lengths.tolist(), halls.clips["medium"].tolist()) == ("impulses", [RATE], ["air"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

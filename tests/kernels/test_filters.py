@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from synthscape.mix.reference import resample
 from synthscape_kernels import mix
 from synthscape_kernels.filters import FilterBank, half_taps
 from synthscape_kernels.ratios import GRID, GRID_P, GRID_Q, as_ratio, played_length
@@ -121,3 +122,22 @@ def test_backwards_is_the_clip_reversed(index: int) -> None:
     pcm = rng.integers(-20000, 20000, 3001).astype(np.int16)
 
     np.testing.assert_array_equal(play(pcm, index, backwards=True), play(pcm[::-1].copy(), index))
+
+
+@pytest.mark.parametrize("index", [40, 100, 150, 192])
+def test_long_clips_have_no_seams(index: int) -> None:
+    """Tiles join: a clip of several is the float64 formula throughout, and any stretch is cut from the whole."""
+    pcm = np.random.default_rng(3).integers(-20000, 20000, 120001, dtype=np.int16)
+    p, q = np.int64(GRID_P[index]), np.int64(GRID_Q[index])
+    whole = play(pcm, index)
+    bank = FilterBank(GRID_P, GRID_Q)
+    bank.require(np.array([index], np.int16))
+    stretch = np.zeros(30000, np.float32)
+    mix.play(
+        pcm, 0, len(pcm), p, q, bank.taps, bank.offset[index], bank.half[index], False, 10001, 30001, stretch, 7
+    )  # fmt: skip
+
+    assert np.abs(whole - resample(pcm / 32768, int(p), int(q))).max() < 1e-5
+    np.testing.assert_array_equal(stretch[7:20007], whole[10001:30001].astype(np.float32))
+    assert not stretch[:7].any()
+    assert not stretch[20007:].any()

@@ -11,7 +11,6 @@ import pytest
 import synthscape as ss
 from synthscape import memory
 from synthscape.errors import DatasetError, MixError, SpecError
-from synthscape.mix.mixer import memory_needed
 from synthscape.scale import render as rendering
 from synthscape.scale.render import render
 from synthscape.tasks.generator import SceneGenerator
@@ -61,6 +60,6 @@ def test_the_estimate_covers_what_rendering_takes(spec_of, tmp_path, more):
     )
     command = [sys.executable, "-c", program, str(tmp_path), *overrides]
     added = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    plan = SceneGenerator(ss.load_spec("strong_detection", [*overrides, "duration=600"])).plan([0])
+    scenes = SceneGenerator(ss.load_spec("strong_detection", [*overrides, "duration=600"]))
 
-    assert added < memory_needed(plan, bool(more))
+    assert added < scenes.mixer.memory_needed(scenes.plan([0]), bool(more))

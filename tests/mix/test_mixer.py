@@ -20,19 +20,28 @@ SpecOf = Callable[..., Spec]
 BUSY = ("events.rate=null", "events.count=6", "duration=2", "empty_share=0.1", "background.mix.probability=0.5")
 
 
-def mixed(spec: Spec, bank: ClipStore, backgrounds: ClipStore, scenes: range = range(30)) -> SceneBatch:
+def mixed(
+    spec: Spec,
+    bank: ClipStore,
+    backgrounds: ClipStore,
+    scenes: range = range(30),
+    impulses: ClipStore | None = None,
+) -> SceneBatch:
     """Planned and mixed with stems."""
-    return Mixer(spec, bank, backgrounds).render(Planner(spec, bank, backgrounds).plan(scenes), stems=True)
+    plan = Planner(spec, bank, backgrounds, impulses).plan(scenes)
+    return Mixer(spec, bank, backgrounds, impulses).render(plan, stems=True)
 
 
-def close_to_reference(spec: Spec, bank: ClipStore, backgrounds: ClipStore, scenes: range) -> None:
+def close_to_reference(
+    spec: Spec, bank: ClipStore, backgrounds: ClipStore, scenes: range, impulses: ClipStore | None = None
+) -> None:
     """Audio, stems, background and levels agree with the float64 reference to 1e-5 of full stem level."""
-    batch = mixed(spec, bank, backgrounds, scenes)
+    batch = mixed(spec, bank, backgrounds, scenes, impulses)
     assert batch.failures is None
     assert batch.stems is not None
     assert batch.background is not None
     for i in range(len(batch.plan)):
-        truth = reference_scene(batch.plan, i, spec, bank, backgrounds)
+        truth = reference_scene(batch.plan, i, spec, bank, backgrounds, impulses)
         e, n = batch.plan.events_of(i), len(truth.audio)
         scale = np.abs(truth.audio).max()
         assert np.abs(batch.background[i, :n] - truth.background).max() < 1e-5 * np.abs(truth.background).max()
@@ -44,6 +53,8 @@ def close_to_reference(spec: Spec, bank: ClipStore, backgrounds: ClipStore, scen
         np.testing.assert_allclose(batch.snr_scene_db[e], truth.snr_scene_db, atol=1e-3)
         np.testing.assert_allclose(batch.snr_local_db[e], truth.snr_local_db, atol=1e-3)
         np.testing.assert_allclose(batch.snr_band_db[e], truth.snr_band_db, atol=1e-3)
+        if spec.events.snr.reference == "loudness":
+            np.testing.assert_allclose(batch.snr_loudness_db[e], truth.snr_loudness_db, atol=1e-3)
         assert batch.scene_gain_db[i] == pytest.approx(truth.scene_gain_db, abs=1 / 256)
 
 
@@ -240,3 +251,40 @@ def test_stores_are_never_modified(spec_of: SpecOf, bank: ClipStore, backgrounds
     mixed(spec_of(*BUSY, "events.fade_s=0.2"), bank, backgrounds)
 
     assert all((bank.pcm(row) == clip).all() for row, clip in enumerate(before))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    heard=st.sampled_from(["distance", "room", "tail", "distance, room", "distance, tail"]),
+    mode=st.sampled_from(["snr", "snr", "source"]),
+    reference=st.sampled_from(["band", "local", "scene", "loudness"]),
+    fade_shape=st.sampled_from(["linear", "raised_cosine"]),
+    level=st.sampled_from(["level_dbfs=-30", "level_lufs={uniform: [-40, -20]}"]),
+    noise=st.sampled_from(["0", "0.5", "1"]),
+    group=st.sampled_from(["none", "track"]),
+    edges=st.sampled_from(["inside", "truncate"]),
+    seed=st.integers(0, 2**32),
+)
+def test_surroundings_are_the_reference(
+    spec_of: SpecOf, bank: ClipStore, backgrounds: ClipStore, impulses: ClipStore, heard: str, mode: str,
+    reference: str, fade_shape: str, level: str, noise: str, group: str, edges: str, seed: int,
+) -> None:  # fmt: skip
+    """Distances, rooms, tails, source levels, loudness and noise: the mixer is the plain float64 mixer."""
+    asked = [
+        *BUSY, f"seed={seed}", f"events.fade_shape={fade_shape}", f"events.snr.reference={reference}",
+        "background.level_dbfs=null", f"background.{level}", f"background.noise.probability={noise}",
+        f"events.group={group}", "events.edges=truncate" if group == "track" else f"events.edges={edges}",
+        "classes.per_scene=2", "events.resample={choice: [0.9, 1]}",
+    ]  # fmt: skip
+    if "distance" in heard or mode == "source":
+        asked.append("events.propagation.distance_m={loguniform: [2, 300]}")
+    if "room" in heard:
+        asked.append(f"events.propagation.impulses={impulses.path}")
+    if "tail" in heard:
+        asked.append("events.propagation.tail.rt60_s={uniform: [0.1, 0.5]}")
+    if mode == "source":
+        asked += ["events.level.mode=source", "events.level.source_level_db={uniform: [70, 90]}"]
+        asked.append("background.spl_db={uniform: [30, 50]}")
+    else:
+        asked.append("events.propagation.probability=0.7")
+    close_to_reference(spec_of(*asked), bank, backgrounds, range(2), impulses if "room" in heard else None)

@@ -23,6 +23,7 @@ from synthscape.labels.pcm import to_pcm16
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.output.dataset import open_dataset
 from synthscape.output.folder import _seal
+from synthscape.plan.plan import PLAN_VERSION
 from synthscape.scale.render import render
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
@@ -224,7 +225,7 @@ def test_another_plan_version_is_refused(same, stores, tmp_path, monkeypatch):
     """A dataset of an older planner can't go on with a newer one."""
     monkeypatch.setattr("synthscape.tasks.generator.PLAN_VERSION", 999)
     monkeypatch.setattr("synthscape.scale.render.PLAN_VERSION", 999)
-    with pytest.raises(DatasetError, match="plan version 1 there, 999 asked"):
+    with pytest.raises(DatasetError, match=f"plan version {PLAN_VERSION} there, 999 asked"):
         render(small_spec(tmp_path, stores))
 
 

@@ -69,11 +69,28 @@ EVENT_OPTIONS = st.fixed_dictionaries(
     {},
     optional={
         "snr": st.fixed_dictionaries(
-            {}, optional={"reference": st.sampled_from(["band", "local", "scene"]), "db": plain_draws(-20, 20, EVENT)}
+            {},
+            optional={
+                "reference": st.sampled_from(["band", "local", "scene", "loudness"]),
+                "db": plain_draws(-20, 20, EVENT),
+            },
         ),
         "reverse": st.floats(0, 1) | st.builds(lambda p: {"bernoulli": p, "per": "class"}, st.floats(0, 1)),
         "resample": st.sampled_from([1, {"choice": [0.9, 1, 1.1]}, {"loguniform": [0.5, 2], "per": "class"}]),
         "fade_s": st.floats(0, 1),
+        "fade_shape": st.sampled_from(["raised_cosine", "linear"]),
+        "propagation": st.fixed_dictionaries(
+            {},
+            optional={
+                "distance_m": plain_draws(1, 1000, EVENT),
+                "tail": st.fixed_dictionaries(
+                    {"rt60_s": plain_draws(0.1, 5, EVENT)},
+                    optional={"direct_to_reverberant_db": plain_draws(-10, 30, EVENT)},
+                ),
+                "air": st.fixed_dictionaries({}, optional={"temperature_c": st.floats(-20, 50)}),
+            },
+        )
+        | st.fixed_dictionaries({"impulses": NAMES}, optional={"probability": st.floats(0, 1)}),
         "overlap": st.just({"max_polyphony": None}),
         "edges": st.sampled_from(["inside", "truncate"]),
     },
@@ -95,6 +112,15 @@ SPECS = st.fixed_dictionaries(
         "background": st.fixed_dictionaries(
             {},
             optional={"level_dbfs": st.none() | plain_draws(-60, 0, ("scene",)), "mix": st.just({"probability": 0.5})},
+        )
+        | st.fixed_dictionaries(
+            {
+                "level_dbfs": st.none(),
+                "level_lufs": plain_draws(-60, 0, ("scene",)),
+                "noise": st.fixed_dictionaries(
+                    {"probability": st.floats(0, 1)}, optional={"slope_db_per_octave": plain_draws(-6, 3, ("scene",))}
+                ),
+            }
         ),
         "licences": st.fixed_dictionaries({}, optional={"deny": st.lists(NAMES, max_size=3, unique=True)}),
         "output": st.fixed_dictionaries({}, optional={"dir": NAMES, "stems": st.booleans()}),

@@ -164,7 +164,31 @@ def test_wrong_values_are_named_with_line_key_and_range(refusal: Refusal, line: 
         ("{count: 1, reverse: true}", "my.yaml:3: events.reverse: expected a number or a distribution"),
         ("{count: 1, group: track, reverse: 0.2}", "my.yaml:3: events.reverse: expected 0 with events.group: track"),
         ("{count: 1, snr: {db: {normal: [0, 20]}}}", "my.yaml:3: events.snr.db: expected numbers from -100 to 100"),
-        ("{count: 1, snr: {reference: loudness}}", "my.yaml:3: events.snr.reference: expected band, local or scene"),
+        ("{count: 1, snr: {reference: peak}}", "events.snr.reference: expected band, local, scene or loudness, got"),
+        ("{count: 1, fade_shape: cosine}", "my.yaml:3: events.fade_shape: expected raised_cosine or linear, got"),
+        ("{count: 1, propagation: {distance_m: 0}}", "propagation.distance_m: expected numbers from 0.1 to 1000000"),
+        ("{count: 1, propagation: {tail: {rt60_s: 0}}}", "events.propagation.tail.rt60_s: expected numbers from 0.01"),
+        ("{count: 1, propagation: {air: {humidity_percent: 0.7}}}", "humidity_percent: expected a number from 10 to"),
+        ("{count: 1, propagation: {water: {ph: 9}}}", "propagation.water.ph: expected a number from 7.7 to 8.3, got 9"),
+        ("{count: 1, propagation: {impulses: 5}}", "events.propagation.impulses: expected a folder, got 5"),
+        (
+            "{count: 1, propagation: {impulses: halls, tail: {rt60_s: 1}}}",
+            "my.yaml:3: events.propagation.tail.rt60_s: expected null beside events.propagation.impulses, which "
+            "reverberate themselves, got 1; remove one of the two",
+        ),
+        (
+            "{count: 1, propagation: {probability: 0.5}}",
+            "my.yaml:3: events.propagation.probability: expected distance_m, impulses or tail.rt60_s beside it, got",
+        ),
+        (
+            "{count: 1, snr: {measure_band: false}}",
+            "my.yaml:3: events.snr.measure_band: expected true with events.snr.reference: band, got false; set it to",
+        ),
+        (
+            "{count: 1, level: {source_level_db: {uniform: [70, 90]}}}",
+            "my.yaml:3: events.level.source_level_db: expected null with events.level.mode: snr, got "
+            "{uniform: [70, 90]}; set events.level.mode: source, or remove it",
+        ),
         (
             "{count: 1, snr: {db: {mixture: [{normal: [0, -1]}]}}}",
             "my.yaml:3: events.snr.db.mixture[0].normal: expected",
@@ -174,6 +198,68 @@ def test_wrong_values_are_named_with_line_key_and_range(refusal: Refusal, line: 
 def test_events_that_contradict_or_do_not_fit_are_refused(refusal: Refusal, events: str, message: str) -> None:
     """Keys of ``events`` are checked by themselves and against each other."""
     assert message in refusal(f"bank: b\nbackgrounds: g\nevents: {events}\n")
+
+
+SOURCE = {
+    "events.level.mode": "source",
+    "events.level.source_level_db": "{normal: [80, 3], per: class}",
+    "events.propagation.distance_m": "{loguniform: [2, 200]}",
+    "background.spl_db": "{uniform: [30, 50]}",
+}
+
+
+def source_overrides(**changed: str) -> list[str]:
+    """Overrides for events with source levels; keywords replace the last part of a key's value."""
+    return [f"{key}={changed.get(key.split('.')[-1], value)}" for key, value in SOURCE.items()]
+
+
+def test_source_levels_need_distance_and_an_absolute_background(load: Load, refusal: Refusal) -> None:
+    """With mode: source all three are given, every event is propagated, and no band is needed."""
+    spec = load(MINIMAL, *source_overrides())
+    assert spec.events.level.source_level_db is not None
+    assert spec.events.level.source_level_db.per == "class"
+    assert spec.background.spl_db is not None
+
+    for key in ("source_level_db", "distance_m", "spl_db"):
+        message = refusal(MINIMAL, *source_overrides(**{key: "null"}))
+        assert f"{key}: expected it to be given with events.level.mode: source, got null; add {key}: " in message
+    assert "events.propagation.probability: expected 1 with events.level.mode: source" in refusal(
+        MINIMAL, *source_overrides(), "events.propagation.probability=0.5"
+    )
+    assert not load(MINIMAL, *source_overrides(), "events.snr.measure_band=false").events.snr.measure_band
+    assert "background.spl_db: expected null with events.level.mode: snr, got 40" in refusal(
+        MINIMAL, "background.spl_db=40"
+    )
+
+
+def test_one_level_of_the_background(load: Load, refusal: Refusal) -> None:
+    """Decibels of full scale, LUFS, or neither."""
+    spec = load(MINIMAL, "background.level_dbfs=null", "background.level_lufs=-40")
+    assert spec.background.level_lufs == Distribution("constant", (-40.0,), per="scene")
+
+    assert "background.level_lufs: expected level_dbfs: null beside it, got level_dbfs: {uniform: [-50, -30]}" in (
+        refusal(MINIMAL, "background.level_lufs=-40")
+    )
+    assert "background.level_lufs: expected numbers from -60 to 0, got -61" in refusal(
+        MINIMAL, "background.level_lufs=-61"
+    )
+
+
+def test_noise_in_place_of_backgrounds(load: Load, refusal: Refusal) -> None:
+    """A store of backgrounds is needed unless all of them are noise, and noise needs a level."""
+    assert load(MINIMAL, "backgrounds=null", "background.noise.probability=1").backgrounds is None
+    assert load(MINIMAL, "background.noise.probability=0.5").background.noise.probability == 0.5
+
+    assert "backgrounds: expected a folder, unless background.noise.probability is 1, got null with 0.5" in refusal(
+        MINIMAL, "backgrounds=null", "background.noise.probability=0.5"
+    )
+    assert "override 'backgrounds=null': backgrounds: expected a folder, unless" in refusal(MINIMAL, "backgrounds=null")
+    assert "background.noise.probability: expected 0 where backgrounds are as loud as recorded" in refusal(
+        MINIMAL, "background={noise: {probability: 0.5}, level_dbfs: null}"
+    )
+    assert "background.noise.slope_db_per_octave: expected numbers from -12 to 12, got -20" in refusal(
+        MINIMAL, "background.noise.slope_db_per_octave=-20"
+    )
 
 
 def test_lines_reach_into_distributions(refusal: Refusal) -> None:

@@ -77,6 +77,16 @@ def test_what_is_asked_for_changes_the_fingerprint() -> None:
         "events.snr.db=5",
         "events.snr.subtract_noise=false",
         "events.snr.audible_db=1",
+        "events.snr.reference=loudness",
+        "events={snr: {reference: local, measure_band: false}}",
+        "events={level: {mode: source, source_level_db: 80}, propagation: {distance_m: 9}}",
+        "events.propagation.distance_m=9",
+        "events.propagation={distance_m: 9, probability: 0.5}",
+        "events.propagation.tail.rt60_s=1",
+        "events.propagation.tail.direct_to_reverberant_db=3",
+        "events.propagation.air.temperature_c=5",
+        "events.propagation.water.depth_m=50",
+        "events.fade_shape=linear",
         "events.resample=1",
         "events.resample.per=class",
         "events.resample_infeasible=flag",
@@ -91,6 +101,9 @@ def test_what_is_asked_for_changes_the_fingerprint() -> None:
         "background.mix.probability=0",
         "background.mix.ratio_db=1",
         "background.level_dbfs=null",
+        "background={level_dbfs: null, level_lufs: -40}",
+        "background.noise.probability=0.5",
+        "background.noise.slope_db_per_octave=0",
         "background.resample=2",
         "background.crossfade_s=0",
         "background.max_animal_score=0.5",
@@ -98,8 +111,20 @@ def test_what_is_asked_for_changes_the_fingerprint() -> None:
         "licences.deny=[]",
         "licences.unknown=deny",
     ]
-    contents = [json.dumps(load_spec("strong_detection", [change]).fingerprint_content()) for change in changes]
-    same = ["bank=x", "backgrounds=x", "items=5", "output.dir=x", "output.stems=true", "output.raven=true"]
+    more = {change: ["background.spl_db=40"] for change in changes if "mode: source" in change}
+    contents = [
+        json.dumps(load_spec("strong_detection", [change, *more.get(change, [])]).fingerprint_content())
+        for change in changes
+    ]
+    same = [
+        "bank=x",
+        "backgrounds=x",
+        "events.propagation.impulses=x",
+        "items=5",
+        "output.dir=x",
+        "output.stems=true",
+        "output.raven=true",
+    ]
 
     assert len({*contents, json.dumps(base.fingerprint_content())}) == len(changes) + 1
     for change in same:

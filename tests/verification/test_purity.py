@@ -168,6 +168,21 @@ def test_golden_scenes(tmp_path: Path) -> None:
     assert made == golden, "a change of output needs a new PLAN_VERSION"
 
 
+def test_golden_scenes_on_an_older_cpu(tmp_path: Path) -> None:
+    """Kernels compiled for a Haswell of 2013 give the golden plan and samples too, bit for bit."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.verification.golden", "--print"],
+        cwd=ROOT,
+        env=os.environ
+        | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma", "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == json.loads(FILE.read_text(encoding="utf-8"))
+
+
 def test_golden_scenes_hold_something(tmp_path: Path) -> None:
     """The golden scenes have events that are resampled, reversed and truncated, two backgrounds, and a silent one."""
     golden = json.loads(FILE.read_text(encoding="utf-8"))

@@ -1,0 +1,118 @@
+"""Distance and rooms: levels are measured after them, and labels follow the direct sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthscape import SceneGenerator, load_spec
+from synthscape.bank.store import ClipStore
+from synthscape.bank.writer import StoreWriter
+from synthscape.spec import Spec
+from tests.scenes import RATE
+
+SpecOf = Callable[..., Spec]
+TONE_HZ, TONE_SAMPLES = 4000, 4800
+
+
+def rendered(spec: Spec, n: int = 20) -> tuple[SceneGenerator, pd.DataFrame, np.ndarray, np.ndarray]:
+    """The generator, events, stems and the background each is in front of (float64)."""
+    generator = SceneGenerator(spec)
+    scenes = generator.render(range(n), stems=True)
+    assert scenes.stems is not None
+    assert scenes.background is not None
+    scene = np.repeat(np.arange(n), np.diff(scenes.plan.event_offsets))
+    mix = scenes.audio.astype(float)
+    summed = scenes.background.astype(float)
+    np.add.at(summed, scene, scenes.stems.astype(float))
+    gain = 10 ** (scenes.scenes["scene_gain_db"].to_numpy() / 20)
+    assert np.abs(summed * gain[:, None] - mix).max() < 1e-5 * np.abs(mix).max()  # stems hold their reverberation too
+    return generator, scenes.events, scenes.stems.astype(float), scenes.background.astype(float)[scene]
+
+
+@pytest.mark.parametrize("reference", ["scene", "local"])
+def test_the_snr_is_that_of_what_is_heard(spec_of: SpecOf, impulses: ClipStore, reference: str) -> None:
+    """In rooms and from afar the SNR asked for is found on the stems, over the labelled samples."""
+    spec = spec_of(
+        "duration=4", "events.rate=null", "events.count=3", "events.propagation.distance_m={loguniform: [5, 200]}",
+        f"events.propagation.impulses={impulses.path}", f"events.snr.reference={reference}",
+    )  # fmt: skip
+    _, events, stems, backgrounds = rendered(spec)
+    assert len(events) > 40
+    for row, stem, background in zip(events.itertuples(), stems, backgrounds, strict=True):
+        part = slice(row.onset, row.offset)
+        noise = background if reference == "scene" else background[part]
+        snr_db = 10 * np.log10(row.signal_share * np.mean(stem[part] ** 2) / np.mean(noise**2))
+        assert snr_db == pytest.approx(row.snr_db, abs=0.05)
+
+
+def test_labels_follow_the_direct_sound(spec_of: SpecOf) -> None:
+    """With a tail or without, a call stands at the same samples; the tail comes after, for as long as ``tail_s``."""
+    asked = ("duration=6", "events.rate=null", "events.count=1", "events.snr.db=20", "classes.per_scene=1")
+    _, dry, dry_stems, _ = rendered(spec_of(*asked))
+    spec = spec_of(*asked, "events.propagation.tail.rt60_s=0.4", "events.propagation.tail.direct_to_reverberant_db=6")
+    _, wet, wet_stems, _ = rendered(spec)
+
+    for column in ("onset", "offset", "clip_onset", "clip_offset", "clip_id"):
+        assert wet[column].tolist() == dry[column].tolist()
+    assert (dry["tail_s"] == 0).all()
+    np.testing.assert_allclose(wet["tail_s"], 0.4, atol=0.01)
+    for row, a, b in zip(wet.itertuples(), dry_stems, wet_stems, strict=True):
+        first = slice(row.clip_onset, row.clip_onset + 40)  # before anything of the tail
+        direct = b[first] * np.dot(a[first], a[first]) / np.dot(a[first], b[first])
+        np.testing.assert_allclose(direct, a[first], atol=1e-5 * np.abs(a).max())
+        end = row.clip_offset + round(row.tail_s * RATE)
+        assert not b[: row.clip_onset].any()
+        assert not b[end:].any()
+        if end <= len(b):
+            assert b[row.clip_offset : end].any()
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
+    """One clip: a tone, active throughout."""
+    folder = tmp_path_factory.mktemp("tones") / "bank"
+    tone = np.sin(2 * np.pi * TONE_HZ * np.arange(TONE_SAMPLES) / RATE)
+    with StoreWriter(folder, "pseudovox", RATE) as writer:
+        columns = {
+            "species": "Tonus purus",
+            "recording_id": "r",
+            "low_hz": 3900.0,
+            "high_hz": 4100.0,
+            "medium": "air",
+            "min_ratio_index": 0,
+        }
+        writer.add(tone.astype(np.float32), columns)
+    return ClipStore.open(folder)
+
+
+def test_a_source_level_gives_the_snr_that_physics_does(tones: ClipStore, backgrounds: ClipStore) -> None:
+    """Level at the microphone: source level less 20 log10(distance) less absorption, against the background's level.
+
+    4 kHz in air of 20 degrees and 70 %: 22.9 dB/km (ISO 9613-2, table 2: 22.9).
+    """
+    spec = load_spec(
+        "strong_detection",
+        [
+            f"bank={tones.path}", f"backgrounds={backgrounds.path}", "duration=4", "events.rate=null", "events.count=2",
+            "classes.per_scene=1", "events.level.mode=source", "events.level.source_level_db={uniform: [80, 100]}",
+            "events.propagation.distance_m={loguniform: [2, 400]}", "background.spl_db={uniform: [20, 50]}",
+            "events.fade_s=0", "events.resample=1",
+        ],
+    )  # fmt: skip
+    generator, events, stems, behind = rendered(spec, 40)
+    plan = generator.plan(range(40))
+    spl_db = np.repeat(plan.background_spl_db / 256, np.diff(plan.event_offsets))
+    level_db = events["source_level_db"] - 20 * np.log10(events["distance_m"]) - 22.9e-3 * events["distance_m"]
+    found_db = []
+    for row, stem, background in zip(events.itertuples(), stems, behind, strict=True):
+        middle = slice(row.onset + 500, row.offset - 500)
+        found_db.append(10 * np.log10(np.mean(stem[middle] ** 2) / np.mean(background**2)))
+
+    assert len(events) > 60
+    assert events["snr_db"].isna().all()
+    np.testing.assert_allclose(found_db, level_db - spl_db, atol=0.15)
+    np.testing.assert_allclose(events["snr_scene_db"], level_db - spl_db, atol=0.4)  # ... with the ends of the tone
