@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from synthscape_kernels.jit import compiled
-from synthscape_kernels.mix import raised_cosine
+from synthscape_kernels.mix import fade_weight
 
 
 @compiled
-def fade_tables(lengths: Any, starts: Any, out: Any) -> None:
-    """Raised-cosine fades over ``lengths[i]`` samples (int64), into ``out[starts[i]:]`` (float32), silence first."""
+def fade_tables(lengths: Any, starts: Any, out: Any, linear: Any) -> None:
+    """Fades, linear or raised cosine, over ``lengths[i]`` samples (int64), into ``out[starts[i]:]`` (float32), silence first."""
     for i in range(len(lengths)):
         for k in range(lengths[i]):
-            out[starts[i] + k] = np.float32(raised_cosine(k, lengths[i]))
+            out[starts[i] + k] = np.float32(fade_weight(k, lengths[i], linear))
 
 
 @compiled

@@ -159,7 +159,7 @@ def _heard(events, ratios, e, i, RESAMPLED: tl.constexpr):
 
 @triton.jit
 def _layer(layers, layer, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
-    """A layer at TILE samples of its scene from ``first`` on, at unit gain; anything beyond sample n.
+    """A layer at TILE samples of its scene from ``first`` on, at unit gain; anything outside [0, n).
 
     ALIGNED: ``first`` is a multiple of TILE, and layers that are ``aligned`` are read 8 samples at a time.
     """
@@ -173,7 +173,7 @@ def _layer(layers, layer, first, n, TILE: tl.constexpr, ALIGNED: tl.constexpr):
         flat = _SCALE * tl.load(layers.pcm + eights + tl.arange(0, TILE)).to(tl.float32)
         value = tl.reshape(flat, (8, TILE // 8))
     else:
-        i = tl.minimum(_samples(TILE), n - 1 - first)
+        i = tl.minimum(tl.maximum(first + _samples(TILE), 0), n - 1) - first
         if piece >= 0:
             value = tl.load(layers.pieces + piece + first + i)
         else:

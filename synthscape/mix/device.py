@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +21,16 @@ from synthscape.bank.schema import ALIGN_SAMPLES
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import GAIN_STEPS, band_bins, power_db, reference_band, scene_gain_db
-from synthscape.plan.plan import AS_RECORDED, DB_STEPS, ScenePlan
+from synthscape.mix.levels import GAIN_STEPS, band_bins, reference_band, scene_gain_db
+from synthscape.mix.noise import coloured_noise
+from synthscape.mix.surroundings import Kernel, Surroundings, active_as_played
+from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NOISE, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import ramps, tiles, triton_launch
 from synthscape_kernels import triton_mix as kernels
 from synthscape_kernels.filters import FilterBank
+from synthscape_kernels.ratios import UNITY
 from synthscape_kernels.triton_mix import TILE, Events, Layers, Ratios
 
 Floats = NDArray[np.float64]
@@ -37,6 +40,7 @@ Tensors = dict[str, torch.Tensor]
 BANK_LIMIT_BYTES: Final = 16 * 2**30
 _INT32_SAMPLES: Final = 2**31 - 8 * TILE  # positions are int32 in the kernels
 _LANES: Final = 256
+_MOST_ROWS: Final = 128  # of a batch of transforms
 _LOUDEST_DB: Final = 200  # peaks up to here can be scaled to -1 dBFS
 _CANCELLED: Final = 1e-12  # power of a sum of layers, against its parts, that is rounding noise
 
@@ -58,6 +62,7 @@ class DeviceBatch:
     _measure: Callable[[], dict[str, Floats]] = field(repr=False)
     _name_failures: Callable[[dict[str, Floats]], dict[int, str]] = field(repr=False)
     signal_share: Floats = field(repr=False)
+    tail_samples: NDArray[np.int64] = field(repr=False)
 
     @cached_property
     def measured(self) -> dict[str, Floats]:
@@ -77,7 +82,8 @@ class DeviceBatch:
     @cached_property
     def level_dbfs(self) -> Floats:
         """[s] background level in the audio as delivered, scene gain included."""
-        level = np.array([power_db(power) for power in self.measured["background"].tolist()])
+        with np.errstate(divide="ignore"):
+            level = 10.0 * np.log10(self.measured["background"])
         return np.where(self._delivered, level + self.scene_gain_db, np.nan)
 
     @cached_property
@@ -114,11 +120,15 @@ class DeviceBatch:
             audio=array(self.audio),
             scene_gain_db=self.scene_gain_db,
             level_dbfs=self.level_dbfs,
+            level_lufs=np.full(len(self.plan), np.nan),
             gain_db=self.gain_db,
             signal_share=self.signal_share,
             snr_scene_db=self.snr_scene_db,
             snr_local_db=self.snr_local_db,
             snr_band_db=self.snr_band_db,
+            snr_loudness_db=np.full(self.plan.n_events, np.nan),
+            tail_samples=self.tail_samples,
+            pcm=array(self.pcm),
             stems=array(self.stems),
             background=array(self.background),
             failures=self.failures,
@@ -152,19 +162,20 @@ class DeviceMixer:
 
     Args:
         device: ``cuda``, ``cuda:1``, ...; ``cpu`` works under Triton's interpreter only, which is for tests.
-        bank_limit_bytes: device memory that stores may take.
+        bank_limit_bytes: device memory that stores may take; never more than half of what is free.
         keep_pieces: play a resampled event once and keep its samples until the batch is mixed, instead of filtering it
             both for its power and for the mix: faster, and 4 bytes a sample of each.
 
     Raises:
-        MixError: there is no such device, or no Triton for it.
+        MixError: there is no such device, or the spec asks for what only the CPU measures.
     """
 
     def __init__(
         self,
         spec: Spec,
         bank: ClipStore,
-        backgrounds: ClipStore,
+        backgrounds: ClipStore | None,
+        impulses: ClipStore | None = None,
         device: str | torch.device = "cuda",
         *,
         bank_limit_bytes: int = BANK_LIMIT_BYTES,
@@ -173,7 +184,16 @@ class DeviceMixer:
         self.device = _checked_device(device)
         self._bank = bank
         self._backgrounds = backgrounds
+        if spec.events.snr.reference == "loudness" or spec.background.level_lufs is not None:
+            raise MixError(
+                "loudness (events.snr.reference: loudness, background.level_lufs) is measured on the CPU only; "
+                "use device: cpu, or another reference and background.level_dbfs"
+            )
+        self._seed = spec.seed
         self._reference = spec.events.snr.reference
+        self._measure_band = spec.events.snr.measure_band
+        self._by_source = spec.events.level.mode == "source"
+        self._linear_fades = spec.events.fade_shape == "linear"
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
         n = len(bank)
         self._share = (
@@ -181,7 +201,8 @@ class DeviceMixer:
         )
         self._low_hz = bank.numbers("low_hz")
         self._high_hz = bank.numbers("high_hz")
-        self._background_peak = backgrounds.numbers("peak")
+        self._background_peak = np.zeros(0) if backgrounds is None else backgrounds.numbers("peak")
+        self._surroundings = Surroundings(spec, bank, impulses)
         self._filters: FilterBank | None = None
         self._ratios: Tensors = {}
         self._keep_pieces = keep_pieces
@@ -189,10 +210,12 @@ class DeviceMixer:
         self._clips = Slots(self.device)
         self._layers = Slots(self.device)
         fits = bank_limit_bytes
+        if self.device.type == "cuda":
+            fits = min(fits, torch.cuda.mem_get_info(self.device)[0] // 2)
         self._resident: dict[str, torch.Tensor] = {}
         for name, store in (("bank", bank), ("backgrounds", backgrounds)):
             size = 2 * (_samples_of(store) + TILE)
-            if size <= fits:
+            if store is not None and size <= fits:
                 fits -= size
                 self._resident[name] = _resident(store, self.device)
 
@@ -225,20 +248,29 @@ class DeviceMixer:
                 plan asks for it.
         """
         with torch.cuda.device(self.device if self.device.type == "cuda" else -1):  # -1: none
-            return self._render(plan, stems, pcm)
+            try:
+                return self._render(plan, stems, pcm)
+            except torch.OutOfMemoryError:
+                raise MixError(
+                    f"{len(plan)} scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''} "
+                    f"at once don't fit in the memory of {self.device}; ask for fewer at a time, or for shorter ones"
+                ) from None
 
     def _render(self, plan: ScenePlan, stems: bool, pcm: bool) -> DeviceBatch:
         s, e = len(plan), plan.n_events
         n_tiles = max(1, -(-int(plan.n_samples.max(initial=0)) // TILE))
         filters = self._filters_for(plan)
+        apart = {int(i): self._heard_through(plan, int(i)) for i in np.flatnonzero(self._surroundings.propagated(plan))}
         layers = self._layer_columns(plan)
-        events = self._event_columns(plan)
-        bands = self._bands(plan)
+        events = self._event_columns(plan, apart)
         self._check_lengths(plan)
-        lists = self._lists(plan, layers, events, n_tiles)
+        lists = self._lists(plan, layers, events, apart, n_tiles)
+        bands = self._bands(plan, lists["span_offsets"][:-1].astype(np.int64) * TILE)
         host = {
             **{f"layer_{name}": value for name, value in layers.items()},
             **{f"event_{name}": value for name, value in events.items()},
+            **{f"band_{k}": batch.table for k, batch in enumerate(bands)},
+            **{f"taps_{i}": kernel[0] for i, kernel in apart.items()},
             **lists,
             "n_samples": plan.n_samples.astype(np.int32),
             "event_offsets": plan.event_offsets.astype(np.int32),
@@ -246,7 +278,7 @@ class DeviceMixer:
         audio_bank = self._gathered(plan, host, filters)
         device = self._columns.send_arrays(host)
         ratios = Ratios(*(self._ratios[name] for name in Ratios._fields))
-        new = self._new
+        new, launch = self._new, triton_launch.launch
         filtered = not self._keep_pieces and bool((events["ratio_p"] != events["ratio_q"]).any())
 
         # Backgrounds: powers of the layers, then gains.
@@ -256,79 +288,71 @@ class DeviceMixer:
             pieces=loops,
             **{name: device[f"layer_{name}"] for name in Layers._fields if name not in ("pcm", "pieces")},
         )
-        triton_launch.launch(
-            kernels.play_layers, len(lists["loop_layer"]), layer_table._replace(pieces=layer_table.ramps), ratios,
-            device["n_samples"], device["loop_layer"], device["loop_first"], loops, TILE=TILE, RESAMPLED=True,
+        launch(
+            kernels.play_layers, len(lists["loop_layer"]), layer_table, ratios, device["n_samples"],
+            device["loop_layer"], device["loop_first"], loops, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
         sums = torch.zeros((3, s * n_tiles), dtype=torch.float64, device=self.device)
-        triton_launch.launch(
-            kernels.layer_power, s * n_tiles, layer_table, device["n_samples"], n_tiles, sums, TILE=TILE
-        )
+        launch(kernels.layer_power, s * n_tiles, layer_table, device["n_samples"], n_tiles, sums, TILE=TILE)
         layer_power, layer_gain, level_gain, background_power, background_ok = self._background_gains(
             self._totals(sums, device["scene_tiles"]), device
         )
+        background = (layer_table, ratios, layer_gain, level_gain)
 
         # Resampled events are played once; others are as cheap to play again as to read back.
         event_table = Events(
             pcm=audio_bank["bank"],
-            pieces=new(max(int(lists["piece_offsets"][-1]), 1) * TILE, torch.float32),
+            pieces=new(max(int(lists["piece_samples"][0]), TILE), torch.float32),
             **{name: device[f"event_{name}"] for name in Events._fields if name not in ("pcm", "pieces")},
         )
-        triton_launch.launch(
-            kernels.play_events, len(lists["piece_event"]), event_table, ratios, device["piece_event"],
+        played = event_table._replace(
+            begin=device["event_play_begin"], end=device["event_play_end"], piece=device["event_play_piece"]
+        )
+        launch(
+            kernels.play_events, len(lists["piece_event"]), played, ratios, device["piece_event"],
             device["piece_first"], event_table.pieces, TILE=TILE, RESAMPLED=True,
         )  # fmt: skip
+        self._convolve(plan, events, apart, device, event_table.pieces)
 
         # Energies of events and of what is behind them, then gains.
-        n_spans = len(lists["span_event"])
-        span_sums = new((2, max(n_spans, 1)), torch.float64)
-        spans = new((2, max(n_spans, 1) * TILE), torch.float32)
-        triton_launch.launch(
-            kernels.power, n_spans, event_table, layer_table, ratios, layer_gain, level_gain, device["n_samples"],
-            device["span_event"], device["span_first"], span_sums, spans,
-            TILE=TILE, RESAMPLED=filtered,
-        )  # fmt: skip
-        energy = self._totals(span_sums, device["span_offsets"])
+        energy, spans = self._powers(event_table, background, device, "span")
         band = torch.full((2, e), math.nan, dtype=torch.float64, device=self.device)
-        band_energies(spans, lists["span_offsets"][:-1].astype(np.int64) * TILE, *bands, out=band)
-        gain, pooled, events_ok = self._event_gains(energy, band, background_power, device)
+        for k, batch in enumerate(bands):
+            band_energies(spans, device[f"band_{k}"].view(batch.table.shape), batch, out=band)
+        source = None
+        if self._by_source:
+            whole = played._replace(onset=device["event_source_onset"], offset=device["event_source_offset"])
+            source = self._powers(whole, background, device, "source")[0][0]
+        gain, pooled, events_ok = self._event_gains(energy, band, source, background_power, device)
 
         # The mix, its peaks, the scene gain.
         row = n_tiles * TILE
         audio = new((s, row), torch.float32)
         peak = new((s, n_tiles), torch.float32)
         visited = new((s, n_tiles), torch.int32)
-        arguments = (event_table, layer_table, ratios, layer_gain, level_gain, gain, device["n_samples"], n_tiles)
-        triton_launch.launch(
-            kernels.mix, s * n_tiles, *arguments, device["tile_offsets"], device["tile_events"], audio, peak, visited,
+        mixed = (event_table, *background, gain, device["n_samples"], n_tiles)
+        launch(
+            kernels.mix, s * n_tiles, *mixed, device["tile_offsets"], device["tile_events"], audio, peak, visited,
             TILE=TILE, RESAMPLED=filtered,
         )  # fmt: skip
         background_audio = stem_audio = None
-        n = int(plan.n_samples.max(initial=0))
         if stems:
             background_audio = new((s, row), torch.float32)
-            triton_launch.launch(
-                kernels.mix, s * n_tiles, *arguments, torch.zeros_like(device["tile_offsets"]), device["tile_events"],
+            launch(
+                kernels.mix, s * n_tiles, *mixed, torch.zeros_like(device["tile_offsets"]), device["tile_events"],
                 background_audio, torch.empty_like(peak), torch.empty_like(visited), TILE=TILE, RESAMPLED=False,
             )  # fmt: skip
             stem_audio = new((e, row), torch.float32)
-            triton_launch.launch(
-                kernels.stems,
-                e * n_tiles,
-                event_table,
-                ratios,
-                gain,
-                n_tiles,
-                stem_audio,
-                TILE=TILE,
+            launch(
+                kernels.stems, e * n_tiles, event_table, ratios, gain, n_tiles, stem_audio, TILE=TILE,
                 RESAMPLED=filtered,
-            )
+            )  # fmt: skip
         most = peak.amax(dim=1)
         thresholds, factors = _gain_table(self.device)
         steps = torch.searchsorted(thresholds, most)
         deliver = (background_ok & events_ok & (steps < len(factors) - 1)).to(torch.int32)
         pcm_audio = new((s, row), torch.int16) if pcm else None
-        triton_launch.launch(
+        launch(
             kernels.finish, s * n_tiles, audio, factors[steps], deliver, n_tiles, pcm_audio if pcm else audio,
             TILE=TILE, PCM=pcm,
         )  # fmt: skip
@@ -337,6 +361,9 @@ class DeviceMixer:
             stem_audio *= deliver[device["event_scene"].long()][:, None]
         for slots in (self._columns, self._clips, self._layers):
             slots.used()
+        n = int(plan.n_samples.max(initial=0))
+        tail_samples = np.zeros(e, np.int64)
+        tail_samples[list(apart)] = [tail for _, _, tail in apart.values()]
         return DeviceBatch(
             plan=plan,
             audio=audio[:, :n],
@@ -345,6 +372,7 @@ class DeviceMixer:
             background=background_audio[:, :n] if background_audio is not None else None,
             visited=visited,
             signal_share=self._share[plan.clip],
+            tail_samples=tail_samples,
             _measure=_later(
                 {
                     "peak": most, "background": background_power, "layer": layer_power, "gain": gain,
@@ -357,19 +385,26 @@ class DeviceMixer:
 
     # Columns, on the host.
 
-    def _event_columns(self, plan: ScenePlan) -> Arrays:
-        scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
-        lengths = self._bank.lengths[plan.clip]
-        fades, starts = _tables(ramps.fade_tables, np.stack([plan.fade_in, plan.fade_out]), 1)
+    def _event_columns(self, plan: ScenePlan, apart: dict[int, Kernel]) -> Arrays:
+        n_events = np.diff(plan.event_offsets)
+        scene = np.repeat(np.arange(len(plan)), n_events)
+        n_samples = plan.n_samples[scene]
+        make = partial(ramps.fade_tables, linear=self._linear_fades)
+        fades, starts = _tables(make, np.stack([plan.fade_in, plan.fade_out]), 1)
         group_of = scene * 2**32 + (plan.gain_group.astype(np.int64) - np.iinfo(np.int32).min)
         _, first, group, members = np.unique(group_of, return_index=True, return_inverse=True, return_counts=True)
-        return {
+        begin, end = np.maximum(plan.clip_onset, 0), np.minimum(plan.clip_offset, n_samples)
+        for i, (taps, lead, _) in apart.items():
+            heard_from = int(plan.clip_onset[i]) - lead
+            heard_to = int(plan.clip_offset[i]) - lead + len(taps) - 1
+            begin[i], end[i] = max(heard_from, 0), min(heard_to, int(n_samples[i]))
+        columns = {
             "scene": scene.astype(np.int32),
-            "begin": np.maximum(plan.clip_onset, 0).astype(np.int32),
-            "end": np.minimum(plan.clip_offset, plan.n_samples[scene]).astype(np.int32),
+            "begin": begin.astype(np.int32),
+            "end": end.astype(np.int32),
             **{name: getattr(plan, name).astype(np.int32) for name in ("clip_onset", "clip_offset", "onset", "offset")},
             "clip_start": self._bank.starts[plan.clip],
-            "clip_length": lengths.astype(np.int32),
+            "clip_length": self._bank.lengths[plan.clip].astype(np.int32),
             "ratio": plan.ratio,
             "ratio_p": plan.ratio_p[plan.ratio],
             "ratio_q": plan.ratio_q[plan.ratio],
@@ -383,93 +418,132 @@ class DeviceMixer:
             "group": group.astype(np.int64),
             "group_offsets": np.append(0, np.cumsum(members)).astype(np.int32),
             "group_members": np.argsort(group, kind="stable"),
-            "snr_gain": 10.0 ** (plan.snr_db[first] / DB_STEPS / 20.0),
         }
+        if self._by_source:
+            level_db = (plan.source_level_db - plan.background_spl_db[scene]) / DB_STEPS
+            distance_m = np.where(plan.distance_mm > 0, plan.distance_mm / 1000.0, 1.0)
+            wanted = 10.0 ** (level_db / 10.0) / distance_m**2  # spherical spreading
+            start, stop = active_as_played(plan, self._bank)
+            columns["source_onset"] = (plan.clip_onset + start).astype(np.int32)
+            columns["source_offset"] = (plan.clip_onset + stop).astype(np.int32)
+        else:
+            wanted = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
+        return {**columns, "wanted": wanted, "group_first": first}
 
     def _layer_columns(self, plan: ScenePlan) -> Arrays:
-        row, ratio = plan.background, plan.background_ratio
-        there = row >= 0
+        noise, there = plan.background == NOISE, plan.background != NO_BACKGROUND
+        stored = there & ~noise
+        row = np.maximum(plan.background, 0)
+        ratio = np.where(noise, UNITY, plan.background_ratio).astype(np.int16)
         p, q = plan.ratio_p[ratio].astype(np.int64), plan.ratio_q[ratio].astype(np.int64)
-        lengths = np.where(there, self._backgrounds.lengths[np.maximum(row, 0)], 0)
+        n_samples = np.broadcast_to(plan.n_samples[:, None], row.shape)
+        lengths, starts, recorded = np.where(noise, n_samples, 0), np.zeros_like(row), np.ones(row.shape)
+        if self._backgrounds is not None:
+            lengths = np.where(stored, self._backgrounds.lengths[row], lengths)
+            starts = np.where(stored, self._backgrounds.starts[row], 0)
+            recorded = np.where(stored, self._background_peak[row] * 32768.0 / 32767.0, 1.0)
         played = -(-lengths * p // q)
-        looped = there & (played < plan.n_samples[:, None])
+        looped = there & (played < n_samples)
         crossfade = np.where(looped, np.minimum(self._crossfade_samples, played // 4), 0)
-        ramp, starts = _tables(ramps.crossfade_tables, crossfade, 2)
-        as_recorded = plan.level_dbfs == AS_RECORDED
-        recorded = np.where(there, self._background_peak[np.maximum(row, 0)] * 32768.0 / 32767.0, 1.0)
-        unknown = as_recorded[:, None] & ~(recorded > 0)
+        ramp, ramp_starts = _tables(ramps.crossfade_tables, crossfade, 2)
+        as_recorded = np.broadcast_to((plan.level_dbfs == AS_RECORDED)[:, None], row.shape)
+        unknown = as_recorded & stored & ~(recorded > 0)
         if unknown.any():
             raise MixError(
-                f"background {row[unknown][0]} of {self._backgrounds.path} has no `peak`, so its recorded level is not "
-                "known; set background.level_dbfs"
+                f"{self._named_background(int(row[unknown][0]))} has no `peak`, so its recorded level is not known; "
+                "set background.level_dbfs"
             )
         second = 10.0 ** (plan.background_mix_db / DB_STEPS / 20.0)
-        with np.errstate(over="ignore"):
-            level = np.where(as_recorded, 1.0, 10.0 ** (plan.level_dbfs / DB_STEPS / 20.0))
+        level = 10.0 ** (np.where(as_recorded[:, 0], 0, plan.level_dbfs) / DB_STEPS / 20.0)
+        alone = there.sum(axis=1) == 1  # its level is part of its own gain
+        gain = np.stack([np.where(alone, level, 1.0), second], axis=1)
         return {
-            "start": np.where(there, self._backgrounds.starts[np.maximum(row, 0)], 0),
+            "start": starts,
             "length": lengths.astype(np.int32),
             "ratio": ratio,
-            "offset": plan.background_offset.astype(np.int32),
+            "offset": np.where(noise, 0, plan.background_offset).astype(np.int32),
             "played": played.astype(np.int32),
             "crossfade": crossfade.astype(np.int32),
-            "ramp": starts,
+            "ramp": ramp_starts,
             "ramps": ramp,
             "looped": looped,
             "copied": there & (p == q) & ~looped,
-            "loop_end": np.where(there & ((p != q) | looped), plan.n_samples[:, None], 0).astype(np.int32),
-            "gain": np.where(as_recorded[:, None], recorded, np.stack([np.ones(len(plan)), second], axis=1)),
-            "normalise": ~as_recorded,
+            "loop_end": np.where(there & ((p != q) | looped), n_samples, 0).astype(np.int32),
+            "gain": np.where(as_recorded, recorded, gain),
+            "normalise": ~as_recorded[:, 0],
+            "mixed": ~as_recorded[:, 0] & ~alone,
             "level": level,
         }
 
-    def _lists(self, plan: ScenePlan, layers: Arrays, events: Arrays, n_tiles: int) -> Arrays:
-        """What each program of each kernel works on; also the columns ``piece`` of layers and events."""
+    def _lists(self, plan: ScenePlan, layers: Arrays, events: Arrays, apart: dict[int, Kernel], n_tiles: int) -> Arrays:
+        """What each program of each kernel works on; also where pieces of layers and events begin."""
         tile_offsets, tile_events = tiles.tile_lists(plan.event_offsets, events["begin"], events["end"], n_tiles, TILE)
-        kept = (events["ratio_p"] != events["ratio_q"]) & self._keep_pieces
+        # Events that come through their surroundings, or from a known source, are played whole, whatever is cut.
+        whole = np.zeros(plan.n_events, np.bool_)
+        whole[list(apart)] = True
+        whole |= self._by_source
+        kept = ((events["ratio_p"] != events["ratio_q"]) & self._keep_pieces) | whole
+        events["play_begin"] = np.where(whole, events["clip_onset"], events["begin"])
+        events["play_end"] = np.where(whole, events["clip_offset"], events["end"])
         piece_offsets, piece_event, piece_first = tiles.chunk_lists(
-            events["begin"], np.where(kept, events["end"], events["begin"]), TILE
+            events["play_begin"], np.where(kept, events["play_end"], events["play_begin"]), TILE
         )
-        events["piece"] = np.where(kept, piece_offsets[:-1].astype(np.int64) * TILE, -1)
+        events["play_piece"] = piece_offsets[:-1].astype(np.int64) * TILE
+        events["piece"] = np.where(kept, events["play_piece"] + events["begin"] - events["play_begin"], -1)
+        samples = int(piece_offsets[-1]) * TILE
+        for i in apart:
+            events["piece"][i] = samples
+            samples += int(events["end"][i] - events["begin"][i])
         loop_end = layers["loop_end"].ravel()
         loop_offsets, loop_layer, loop_first = tiles.chunk_lists(np.zeros_like(loop_end), loop_end, TILE)
         layers["piece"] = np.where(loop_end > 0, loop_offsets[:-1].astype(np.int64) * TILE, -1)
-        span_offsets, span_event, span_first = tiles.chunk_lists(events["onset"], events["offset"], TILE)
-        return {
+        lists = {
             "tile_offsets": tile_offsets, "tile_events": tile_events,
-            "piece_offsets": piece_offsets, "piece_event": piece_event, "piece_first": piece_first,
+            "piece_event": piece_event, "piece_first": piece_first, "piece_samples": np.array([samples]),
             "loop_offsets": loop_offsets, "loop_layer": loop_layer, "loop_first": loop_first,
-            "span_offsets": span_offsets, "span_event": span_event, "span_first": span_first,
             "scene_tiles": np.arange(len(plan) + 1, dtype=np.int32) * n_tiles,
         }  # fmt: skip
+        parts = {"span": ("onset", "offset")} | (
+            {"source": ("source_onset", "source_offset")} if self._by_source else {}
+        )
+        for name, (onset, offset) in parts.items():
+            chunks = tiles.chunk_lists(events[onset], events[offset], TILE)
+            lists |= {
+                f"{name}_{part}": chunk for part, chunk in zip(("offsets", "event", "first"), chunks, strict=True)
+            }
+        return lists
 
-    def _bands(self, plan: ScenePlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Length of every event's transform, its first and last bin; first -1: the clip has no band."""
+    def _heard_through(self, plan: ScenePlan, e: int) -> Kernel:
+        scene = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
+        return self._surroundings.kernel(plan, scene, e)
+
+    def _bands(self, plan: ScenePlan, start: NDArray[np.int64]) -> list[BandBatch]:
+        """The transforms of the events that have a band; ``start`` is where the samples of each are."""
         n = plan.offset - plan.onset
         first, last = np.full(len(n), -1, np.int64), np.full(len(n), -1, np.int64)
-        for e in range(len(n)):
-            low_hz, high_hz = self._low_hz[plan.clip[e]], self._high_hz[plan.clip[e]]
-            if not math.isnan(low_hz):
-                r = plan.ratio[e]
-                band = reference_band(low_hz, high_hz, int(plan.ratio_p[r]), int(plan.ratio_q[r]), plan.sample_rate / 2)
-                first[e], last[e] = band_bins(int(n[e]), plan.sample_rate, *band)
-        return n, first, last
+        low_hz, high_hz = self._low_hz[plan.clip], self._high_hz[plan.clip]
+        for e in np.flatnonzero(~np.isnan(low_hz) & self._measure_band).tolist():
+            p, q = int(plan.ratio_p[plan.ratio[e]]), int(plan.ratio_q[plan.ratio[e]])
+            band = reference_band(low_hz[e], high_hz[e], p, q, plan.sample_rate / 2)
+            first[e], last[e] = band_bins(int(n[e]), plan.sample_rate, *band)
+        return band_batches(start, n, first, last)
 
     def _check_lengths(self, plan: ScenePlan) -> None:
-        rows = plan.background.clip(0)
-        played = self._backgrounds.lengths[rows] * plan.ratio_p[plan.background_ratio].astype(np.int64)
-        longest = max(
+        longest = [
             int(plan.n_samples.max(initial=0)),
             int((plan.background_offset + plan.n_samples[:, None]).max(initial=0)),
-            int((played // plan.ratio_q[plan.background_ratio]).max(initial=0)),
-            int(self._backgrounds.lengths[rows].max(initial=0)),
             int((plan.clip_offset - plan.clip_onset).max(initial=0)),
             int(self._bank.lengths[plan.clip].max(initial=0)),
-        )
-        if longest > _INT32_SAMPLES:
+        ]
+        stored = plan.background >= 0
+        if self._backgrounds is not None and stored.any():
+            lengths, ratio = self._backgrounds.lengths[plan.background[stored]], plan.background_ratio[stored]
+            played = lengths * plan.ratio_p[ratio] // plan.ratio_q[ratio]
+            longest += [int(lengths.max()), int(played.max())]
+        if max(longest) > _INT32_SAMPLES:
             raise MixError(
-                f"a scene, a clip or a background of {longest} samples is too long for the device's kernels, which "
-                f"take {_INT32_SAMPLES}; use device: cpu"
+                f"a scene, a clip or a background of {max(longest)} samples is too long for the device's kernels, "
+                f"which take {_INT32_SAMPLES}; use device: cpu"
             )
 
     # Audio and filters, to the device.
@@ -507,12 +581,15 @@ class DeviceMixer:
             rows, inverse = np.unique(plan.clip, return_inverse=True)
             starts, audio["bank"] = self._clips.send_samples([self._bank.pcm(int(row)) for row in rows])
             host["event_clip_start"] = starts[inverse]
-        if "backgrounds" not in audio:
+        noise = plan.background == NOISE
+        if "backgrounds" not in audio or noise.any():
             there = np.argwhere(host["layer_length"] > 0).tolist()
             windows = [self._window(plan, host, filters, scene, which) for scene, which in there]
-            rows = [int(plan.background[scene, which]) for scene, which in there]
             starts, audio["backgrounds"] = self._layers.send_samples(
-                [self._backgrounds.pcm(row)[first:last] for row, (first, last) in zip(rows, windows, strict=True)]
+                [
+                    self._layer_pcm(plan, scene, which)[first:last]
+                    for (scene, which), (first, last) in zip(there, windows, strict=True)
+                ]
             )
             for (scene, which), start, (first, _) in zip(there, starts.tolist(), windows, strict=True):
                 host["layer_start"][scene, which] = start - first  # where sample 0 would be
@@ -521,15 +598,23 @@ class DeviceMixer:
         ).astype(np.int32)
         return audio
 
+    def _layer_pcm(self, plan: ScenePlan, scene: int, which: int) -> NDArray[np.int16]:
+        row = int(plan.background[scene, which])
+        if row == NOISE:
+            slope_db, number = int(plan.noise_slope_db[scene, which]) / DB_STEPS, int(plan.scene[scene])
+            return coloured_noise(int(plan.n_samples[scene]), slope_db, self._seed, number, which, plan.sample_rate)
+        assert self._backgrounds is not None
+        return self._backgrounds.pcm(row)
+
     def _window(self, plan: ScenePlan, host: Arrays, filters: FilterBank, scene: int, which: int) -> tuple[int, int]:
         """Which stored samples [first, last) of a background its scene is played from."""
         length = int(host["layer_length"][scene, which])
         if host["layer_looped"][scene, which]:
             return 0, length
-        r = int(plan.background_ratio[scene, which])
+        r = int(host["layer_ratio"][scene, which])
         p, q = int(plan.ratio_p[r]), int(plan.ratio_q[r])
         half = int(filters.half[r]) if p != q else 0
-        offset = int(plan.background_offset[scene, which])
+        offset = int(host["layer_offset"][scene, which])
         last = (offset + int(plan.n_samples[scene]) - 1) * q // p
         return max(0, offset * q // p - half), min(length, last + half + 1)
 
@@ -550,28 +635,64 @@ class DeviceMixer:
         parts = wide.square() * power
         mixed = parts.sum(dim=1) + 2.0 * wide[:, 0] * wide[:, 1] * (sums[2] / n)
         heard = mixed > _CANCELLED * parts.sum(dim=1)
-        level = torch.where(normalise, torch.where(heard, device["layer_level"] / mixed.sqrt(), 0.0), 1.0).float()
+        levelled = torch.where(heard, device["layer_level"] / mixed.sqrt(), 0.0)
+        level = torch.where(device["layer_mixed"], levelled, 1.0).float()
         ok = heard & (~there | (power > 0)).all(dim=1)
         return power, gain, level, torch.where(ok, level.double().square() * mixed, 0.0), ok
 
+    def _powers(
+        self, events: Events, background: tuple[Layers, Ratios, torch.Tensor, torch.Tensor], device: Tensors, name: str
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Energies [2, e] of events and of what is behind them over [onset, offset), and those samples."""
+        chunks = len(device[f"{name}_event"])
+        sums = self._new((2, max(chunks, 1)), torch.float64)
+        spans = self._new((2, max(chunks, 1) * TILE), torch.float32)
+        layers, ratios, layer_gain, level_gain = background
+        triton_launch.launch(
+            kernels.power, chunks, events, layers, ratios, layer_gain, level_gain, device["n_samples"],
+            device[f"{name}_event"], device[f"{name}_first"], sums, spans, TILE=TILE, RESAMPLED=not self._keep_pieces,
+        )  # fmt: skip
+        return self._totals(sums, device[f"{name}_offsets"]), spans
+
+    def _convolve(
+        self, plan: ScenePlan, events: Arrays, apart: dict[int, Kernel], device: Tensors, pieces: torch.Tensor
+    ) -> None:
+        """From dry calls in ``pieces`` to what is heard of them through their surroundings, in float64."""
+        for i, (taps, lead, _) in apart.items():
+            n = int(plan.clip_offset[i] - plan.clip_onset[i])
+            points = int(_transform_sizes(np.array([n + len(taps) - 1]))[0])
+            dry = int(events["play_piece"][i])
+            spectrum = torch.fft.rfft(pieces[dry : dry + n].double(), points)
+            spectrum *= torch.fft.rfft(device[f"taps_{i}"], points)
+            before = int(events["begin"][i]) - (int(plan.clip_onset[i]) - lead)
+            to, size = int(events["piece"][i]), int(events["end"][i] - events["begin"][i])
+            pieces[to : to + size] = torch.fft.irfft(spectrum, points)[before : before + size].float()
+
     def _event_gains(
-        self, energy: torch.Tensor, band: torch.Tensor, background_power: torch.Tensor, device: Tensors
+        self,
+        energy: torch.Tensor,
+        band: torch.Tensor,
+        source: torch.Tensor | None,
+        background_power: torch.Tensor,
+        device: Tensors,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gains [e] float64 -> float32, pooled signal and noise [2, groups], and which scenes are sound [s]."""
-        signal, noise = energy[0], energy[1]
-        if self._reference == "band":
-            signal, noise = band[0], band[1]
+        """Gains float32 [e], pooled signal and noise [2, groups], and which scenes are sound [s]."""
+        signal, noise = device["event_share"] * energy[0], energy[1]
+        behind = background_power[device["event_scene"].long()]
+        if source is not None:
+            signal, noise = source, behind * (device["event_source_offset"] - device["event_source_onset"]).double()
+        elif self._reference == "band":
+            signal, noise = device["event_share"] * band[0], band[1]
         elif self._reference == "scene":
-            samples = (device["event_offset"] - device["event_onset"]).double()
-            noise = background_power[device["event_scene"].long()] * samples
-        both = torch.stack([device["event_share"] * signal, noise])
+            noise = behind * (device["event_offset"] - device["event_onset"]).double()
+        both = torch.stack([signal, noise])
         pooled = self._totals(both[:, device["event_group_members"]], device["event_group_offsets"])
         sound = (pooled[0] > 0) & (pooled[1] > 0)
-        of_group = torch.where(sound, device["event_snr_gain"] * (pooled[1] / pooled[0]).sqrt(), 0.0)
         group = device["event_group"]
+        gain = torch.where(sound[group], (device["event_wanted"] * pooled[1][group] / pooled[0][group]).sqrt(), 0.0)
         wrong = (~sound[group] | ~(energy[0] > 0)).double()
         ok = self._totals(wrong[None], device["event_offsets"])[0] == 0
-        return of_group[group].float(), pooled, ok
+        return gain.float(), pooled, ok
 
     def _totals(self, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         values = values.contiguous()
@@ -603,14 +724,17 @@ class DeviceMixer:
     def _background_problem(self, plan: ScenePlan, i: int, layers: Arrays, measured: dict[str, Floats]) -> str | None:
         for which in range(2):
             if layers["length"][i, which] > 0 and not measured["layer"][i, which] > 0:
-                return (
-                    f"background {int(plan.background[i, which])} of {self._backgrounds.path} is silent where it is "
-                    "used; exclude it, or cut the silence from it"
-                )
+                named = self._named_background(int(plan.background[i, which]))
+                return f"{named} is silent where it is used; exclude it, or cut the silence from it"
         if not measured["background"][i] > 0:
-            rows = " and ".join(f"background {int(row)}" for row in plan.background[i] if row >= 0)
-            return f"{rows or 'no background'} of {self._backgrounds.path} cancel each other; ask for longer scenes"
+            named = " and ".join(self._named_background(int(row)) for row in plan.background[i])
+            return f"{named} cancel each other; ask for longer scenes"
         return None
+
+    def _named_background(self, row: int) -> str:
+        if self._backgrounds is None or row == NOISE:
+            return "noise"
+        return f"background {row} of {self._backgrounds.path}"
 
     def _event_problem(self, plan: ScenePlan, i: int, events: Arrays, measured: dict[str, Floats]) -> str | None:
         for e in range(plan.events_of(i).start, plan.events_of(i).stop):
@@ -630,40 +754,70 @@ class DeviceMixer:
         return None
 
 
-def band_energies(
-    spans: torch.Tensor,
-    start: NDArray[np.int64],
-    n: NDArray[np.int64],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    *,
-    out: torch.Tensor,
-) -> None:
-    """Energies of pairs of signals in their bands: ``levels.band_energies`` for many ragged pairs, on a device.
+@dataclass(frozen=True)
+class BandBatch:
+    """Some events' transforms, of one size."""
+
+    points: int
+    count: int
+    table: NDArray[np.int64]  # [5, rows]: start, n, first and last bin, event; rows beyond ``count`` are idle
+
+
+def band_batches(
+    start: NDArray[np.int64], n: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
+) -> list[BandBatch]:
+    """Sort the transforms of events by size, for :func:`band_energies`.
 
     Args:
-        spans: float32 [2, samples]: signal i of each of the two is ``spans[:, start[i]:start[i] + n[i]]``.
-        first, last: bins of the transform of n[i] samples, int64; first < 0: no band, ``out`` is left alone.
-        out: float64 [2, signals].
+        start, n: where the samples of each event begin, and how many they are, int64 [e].
+        first, last: bins of its band, int64 [e]; first < 0: it has none.
+
+    Sizes are few, and each is transformed in batches of one fixed number of rows: an event's result doesn't depend on
+    what else is in the batch.
+    """
+    size = _transform_sizes(n + 2 * np.maximum(last, 0))
+    batches = []
+    for points in np.unique(size[first >= 0]).tolist():
+        of_size = np.flatnonzero((size == points) & (first >= 0))
+        rows = max(1, min(_MOST_ROWS, 2**22 // points))
+        for begin in range(0, len(of_size), rows):
+            some = of_size[begin : begin + rows]
+            table = np.zeros((5, rows), np.int64)
+            table[1] = 1
+            table[:, : len(some)] = start[some], n[some], first[some], last[some], some
+            batches.append(BandBatch(points, len(some), table))
+    return batches
+
+
+def band_energies(spans: torch.Tensor, table: torch.Tensor, batch: BandBatch, *, out: torch.Tensor) -> None:
+    """Energies of pairs of signals in their bands: ``levels.band_energies`` for ragged pairs, on a device.
+
+    Args:
+        spans: float32 [2, samples]: the signals of an event are ``spans[:, start:start + n]``.
+        table: that of ``batch``, on the device.
+        out: float64 [2, e]; filled where the batch's events are.
 
     The transform of length n, whatever n is, as a convolution with a chirp (Bluestein 1970), in float64: with
     w[m] = exp(-i pi m**2 / n), Z[k] = w[k] sum_m z[m] w[m] conj w[k - m]. Chirps come from m**2 mod 2 n in integers, so
     they are exact for any length. Only bins up to ``last`` are wanted, on both sides, so n + 2 ``last`` points do.
-    These are rounded up to a few common sizes, and each size is transformed in batches of one fixed number of rows: an
-    event's result doesn't depend on what else is in the batch.
     """
-    size = _transform_sizes(n + 2 * np.maximum(last, 0))
-    for points in np.unique(size[first >= 0]).tolist():
-        of_size = np.flatnonzero((size == points) & (first >= 0))
-        rows = _rows_of(points)
-        for begin in range(0, len(of_size), rows):
-            some = of_size[begin : begin + rows]
-            table = np.zeros((4, rows), np.int64)
-            table[1:, :] = [[1], [0], [0]]
-            table[:, : len(some)] = start[some], n[some], first[some], last[some]
-            energy = _bluestein(spans, torch.from_numpy(table).to(spans.device), points, len(some))
-            where = torch.from_numpy(some).to(spans.device)
-            out[:, where] = energy
+    start, n, _, last = table[:4, :, None]
+    m = torch.arange(batch.points, device=spans.device)[None]
+    angle = (m * m % (2 * n)).double() * (-math.pi / n.double())
+    chirp = torch.polar(torch.ones_like(angle), angle)
+    at = (start + m).clamp_max(spans.shape[1] - 1)
+    z = torch.complex(spans[0][at].double(), spans[1][at].double()) * chirp
+    z = torch.where(m < n, z, 0.0)
+    lag = torch.where(m <= last, m, batch.points - m)
+    kernel = torch.fft.fft(chirp.gather(1, lag).conj())
+    z = torch.fft.ifft(torch.fft.fft(z).mul_(kernel))
+    energy = torch.empty((2, batch.count), dtype=torch.float64, device=spans.device)
+    rows = table.to(torch.int32)
+    triton_launch.launch(
+        kernels.band_sums, batch.count, torch.view_as_real(z), torch.view_as_real(chirp), rows[1], rows[2], rows[3],
+        batch.points, energy, LANES=_LANES,
+    )  # fmt: skip
+    out[:, table[4, : batch.count]] = energy / n[: batch.count, 0].double()
 
 
 def _transform_sizes(points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -672,31 +826,6 @@ def _transform_sizes(points: NDArray[np.int64]) -> NDArray[np.int64]:
     power = 2 ** np.maximum(np.ceil(np.log2(points)).astype(np.int64) - 3, 0)
     power = np.where(8 * power < points, 2 * power, power)
     return np.asarray(power * np.maximum(-(-points // power), 4))
-
-
-def _rows_of(points: int) -> int:
-    return max(1, min(128, 2**22 // points))
-
-
-def _bluestein(spans: torch.Tensor, table: torch.Tensor, points: int, rows: int) -> torch.Tensor:
-    """Band energies [2, rows] of the first rows (start, n, first, last) of ``table``, int64 [4, some fixed number]."""
-    start, n, _, last = table[:, :, None]
-    m = torch.arange(points, device=spans.device)[None]
-    angle = (m * m % (2 * n)).double() * (-math.pi / n.double())
-    chirp = torch.polar(torch.ones_like(angle), angle)
-    at = (start + m).clamp_max(spans.shape[1] - 1)
-    inside = m < n
-    z = torch.where(inside, torch.complex(spans[0][at].double(), spans[1][at].double()) * chirp, 0.0)
-    lag = torch.where(m <= last, m, points - m)
-    kernel = torch.fft.fft(chirp.gather(1, lag).conj())
-    z = torch.fft.ifft(torch.fft.fft(z).mul_(kernel))
-    energy = torch.empty((2, rows), dtype=torch.float64, device=spans.device)
-    of_rows = table.to(torch.int32)
-    triton_launch.launch(
-        kernels.band_sums, rows, torch.view_as_real(z), torch.view_as_real(chirp), of_rows[1], of_rows[2], of_rows[3],
-        points, energy, LANES=_LANES,
-    )  # fmt: skip
-    return energy.div_(n[:rows, 0].double())
 
 
 class Slots:
@@ -844,8 +973,8 @@ def _tables(
     return out, starts[which].reshape(lengths.shape)
 
 
-def _samples_of(store: ClipStore) -> int:
-    return sum(int(entry["n_samples"]) for entry in store.info["audio"])
+def _samples_of(store: ClipStore | None) -> int:
+    return 0 if store is None else sum(int(entry["n_samples"]) for entry in store.info["audio"])
 
 
 def _resident(store: ClipStore, device: torch.device) -> torch.Tensor:
