@@ -12,7 +12,7 @@ from synthscape_kernels.mix import fade_weight
 
 @compiled
 def fade_tables(lengths: Any, starts: Any, out: Any, linear: Any) -> None:
-    """Fades, linear or raised cosine, over ``lengths[i]`` samples (int64), into ``out[starts[i]:]`` (float32), silence first."""
+    """Fade-ins over ``lengths[i]`` samples (int64), into ``out[starts[i]:]`` (float32): linear, or raised cosine."""
     for i in range(len(lengths)):
         for k in range(lengths[i]):
             out[starts[i] + k] = np.float32(fade_weight(k, lengths[i], linear))

@@ -30,7 +30,6 @@ from synthscape.units import seconds_to_samples
 from synthscape_kernels import ramps, tiles, triton_launch
 from synthscape_kernels import triton_mix as kernels
 from synthscape_kernels.filters import FilterBank
-from synthscape_kernels.ratios import UNITY
 from synthscape_kernels.triton_mix import TILE, Events, Layers, Ratios
 
 Floats = NDArray[np.float64]
@@ -117,7 +116,7 @@ class DeviceBatch:
 
         return SceneBatch(
             plan=self.plan,
-            audio=array(self.audio),
+            audio=array(self.audio if self.pcm is None else self.audio[:, :0]),
             scene_gain_db=self.scene_gain_db,
             level_dbfs=self.level_dbfs,
             level_lufs=np.full(len(self.plan), np.nan),
@@ -434,8 +433,9 @@ class DeviceMixer:
         noise, there = plan.background == NOISE, plan.background != NO_BACKGROUND
         stored = there & ~noise
         row = np.maximum(plan.background, 0)
-        ratio = np.where(noise, UNITY, plan.background_ratio).astype(np.int16)
-        p, q = plan.ratio_p[ratio].astype(np.int64), plan.ratio_q[ratio].astype(np.int64)
+        p, q = (
+            np.where(noise, 1, table[plan.background_ratio].astype(np.int64)) for table in (plan.ratio_p, plan.ratio_q)
+        )
         n_samples = np.broadcast_to(plan.n_samples[:, None], row.shape)
         lengths, starts, recorded = np.where(noise, n_samples, 0), np.zeros_like(row), np.ones(row.shape)
         if self._backgrounds is not None:
@@ -460,7 +460,7 @@ class DeviceMixer:
         return {
             "start": starts,
             "length": lengths.astype(np.int32),
-            "ratio": ratio,
+            "ratio": plan.background_ratio,
             "offset": np.where(noise, 0, plan.background_offset).astype(np.int32),
             "played": played.astype(np.int32),
             "crossfade": crossfade.astype(np.int32),
@@ -611,10 +611,11 @@ class DeviceMixer:
         length = int(host["layer_length"][scene, which])
         if host["layer_looped"][scene, which]:
             return 0, length
-        r = int(host["layer_ratio"][scene, which])
-        p, q = int(plan.ratio_p[r]), int(plan.ratio_q[r])
-        half = int(filters.half[r]) if p != q else 0
         offset = int(host["layer_offset"][scene, which])
+        if host["layer_copied"][scene, which]:
+            return offset, min(length, offset + int(plan.n_samples[scene]))
+        r = int(plan.background_ratio[scene, which])
+        p, q, half = int(plan.ratio_p[r]), int(plan.ratio_q[r]), int(filters.half[r])
         last = (offset + int(plan.n_samples[scene]) - 1) * q // p
         return max(0, offset * q // p - half), min(length, last + half + 1)
 

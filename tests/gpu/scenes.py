@@ -14,10 +14,11 @@ from synthscape.bank.store import ClipStore
 from synthscape.bank.writer import StoreWriter
 from synthscape.plan.plan import AS_RECORDED, ScenePlan
 from synthscape.spec import Spec, load_spec
+from synthscape_kernels.ratios import UNITY
 from tests.hand_built import RATE, hand_plan
 
 #: 1, up, down, and two with large p and q.
-RATIOS = ((1, 1), (9, 10), (3, 2), (109, 100), (113, 127))
+RATIOS = ((1, 1), (9, 10), (3, 2), (109, 100), (113, 127)) + ((1, 1),) * UNITY  # which is where made-up noise looks
 CLIP_SAMPLES = (700, 512, 333, 1001)
 BACKGROUND_SAMPLES = (4003, 4096, 700)  # the last is looped
 

@@ -15,6 +15,7 @@ def test_ragged_bands_are_those_of_the_dft(device: str) -> None:
     """For any length and band, energies agree with the CPU's to 1e-4 dB, also of a background 60 dB weaker."""
     import torch
 
+    from synthscape.mix.device import band_batches
     from synthscape.mix.device import band_energies as on_device
 
     rng = np.random.default_rng(0)
@@ -28,7 +29,8 @@ def test_ragged_bands_are_those_of_the_dft(device: str) -> None:
     first[5] = -1  # a clip without a band
     out = torch.full((2, len(cases)), np.nan, dtype=torch.float64, device=device)
 
-    on_device(torch.from_numpy(spans).to(device), start, n, first, last, out=out)
+    for batch in band_batches(start, n, first, last):
+        on_device(torch.from_numpy(spans).to(device), torch.from_numpy(batch.table).to(device), batch, out=out)
 
     energies = out.cpu().numpy()
     assert np.isnan(energies[:, 5]).all()
@@ -44,12 +46,14 @@ def test_a_band_is_what_a_plain_dft_says(device: str) -> None:
     """Without the CPU's shortcut: the two-sided DFT of each signal, summed over the band's bins."""
     import torch
 
+    from synthscape.mix.device import band_batches
     from synthscape.mix.device import band_energies as on_device
 
     n = 331
     spans = np.random.default_rng(1).standard_normal((2, n)).astype(np.float32)
     out = torch.zeros((2, 1), dtype=torch.float64, device=device)
-    on_device(torch.from_numpy(spans).to(device), np.array([0]), np.array([n]), np.array([20]), np.array([50]), out=out)
+    (batch,) = band_batches(np.array([0]), np.array([n]), np.array([20]), np.array([50]))
+    on_device(torch.from_numpy(spans).to(device), torch.from_numpy(batch.table).to(device), batch, out=out)
     keep = [k for k in range(n) if 20 <= min(k, n - k) <= 50]
 
     for energy, signal in zip(out[:, 0].tolist(), spans.astype(float), strict=True):

@@ -16,7 +16,7 @@ from synthscape.errors import MixError
 from synthscape.mix.levels import scene_gain_db
 from synthscape.mix.mixer import Mixer
 from synthscape.mix.reference import reference_scene
-from synthscape.plan.plan import ScenePlan
+from synthscape.plan.plan import NO_LEVEL, NOISE, PROCEDURAL_TAIL, ScenePlan
 from tests.gpu.scenes import World, event, make_world, plan_of, scene
 from tests.hand_built import RATE
 
@@ -25,7 +25,7 @@ def device_mixer(world: World, device: str, **options: Any) -> Any:
     """Imported late: kernels are defined for the interpreter or for a GPU when this module is imported."""
     from synthscape.mix.device import DeviceMixer
 
-    return DeviceMixer(world.spec, world.bank, world.backgrounds, device, **options)
+    return DeviceMixer(world.spec, world.bank, world.backgrounds, None, device, **options)
 
 
 def varied_plan() -> ScenePlan:
@@ -57,7 +57,7 @@ def same_pcm(audio: np.ndarray, other: np.ndarray) -> bool:
 @pytest.fixture(scope="module")
 def varied(world: World, device: str) -> Any:
     """The varied plan, mixed from resident stores."""
-    batch = device_mixer(world, device).render(varied_plan(), stems=True, pcm=True)
+    batch = device_mixer(world, device).render(varied_plan(), stems=True)
     assert batch.failures is None
     return batch
 
@@ -92,11 +92,19 @@ def test_scenes_are_those_of_the_cpu(world: World, varied: Any) -> None:
         np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=1e-5, err_msg=name)
 
 
-def test_pcm_is_the_audio_rounded(varied: Any) -> None:
+def test_pcm_is_the_audio_rounded(device: str) -> None:
     """PCM16 = clip(rint(32768 x), +-32767), halves to even."""
-    expected = np.clip(np.rint(32768 * varied.audio.cpu().numpy().astype(np.float64)), -32767, 32767)
+    import torch
 
-    np.testing.assert_array_equal(varied.pcm.cpu().numpy(), expected)
+    from synthscape_kernels import triton_launch, triton_mix
+
+    halves = np.arange(-1024, 1024) / 2 / 32768
+    audio = np.concatenate([halves, np.linspace(-1.2, 1.2, 2048)]).astype(np.float32).reshape(2, 2048)
+    pcm = torch.zeros((2, 2048), dtype=torch.int16, device=device)
+    on_device = [torch.tensor(x, device=device) for x in (audio, np.float32([1, 1]), np.int32([1, 1]))]
+    triton_launch.launch(triton_mix.finish, 4, *on_device, 2, pcm, TILE=1024, PCM=True)
+
+    np.testing.assert_array_equal(pcm.cpu(), np.clip(np.rint(32768 * audio.astype(np.float64)), -32767, 32767))
 
 
 def test_stems_sum_to_the_mix(varied: Any) -> None:
@@ -138,6 +146,48 @@ def test_references(tmp_path: Path, device: str, reference: str) -> None:
 
     achieved = {"scene": batch.snr_scene_db, "local": batch.snr_local_db}[reference]
     np.testing.assert_allclose(achieved, plan.snr_db / 256, atol=1e-5)
+
+
+SURROUNDED = {"snr": [], "source": ["events.level.mode=source", "events.level.source_level_db=80",
+                                    "background.spl_db=50"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", SURROUNDED)
+def test_events_from_afar_in_rooms_over_noise(tmp_path: Path, device: str, mode: str) -> None:
+    """Distance, a room, source levels, coloured noise, linear fades: the float64 reference and the CPU's mixer."""
+    world = make_world(tmp_path, "events.fade_shape=linear", "events.propagation.distance_m=30", *SURROUNDED[mode])
+    level = {"snr": {}, "source": {"source_level_db": 80 * 256, "snr_db": NO_LEVEL}}[mode]
+    tail = {"impulse": PROCEDURAL_TAIL, "rt60_ms": 100, "drr_db": 3 * 256}
+    plan = plan_of(
+        (
+            scene(2000, (NOISE, 0, 0), (0, 1, 33), noise_slope_db=(-3 * 256, 0), background_spl_db=50 * 256),
+            [
+                event(0, -150, 2000, distance_mm=30000, fade_out=30, **level),
+                event(1, 300, 2000, 1, distance_mm=12000, fade_in=40, reversed=True, **tail, **level),
+                event(3, 1400, 2000, 2, distance_mm=2500 if mode == "source" else 0, **tail, **level),
+                event(2, 1500, 2000, distance_mm=1000 if mode == "source" else 0, **level),
+            ],
+        )
+    )
+    batch = device_mixer(world, device).render(plan, stems=True).to_host()
+    cpu = Mixer(world.spec, world.bank, world.backgrounds).render(plan, stems=True)
+    truth = reference_scene(plan, 0, world.spec, world.bank, world.backgrounds)
+
+    assert batch.failures is cpu.failures is None
+    assert np.abs(batch.audio[0] - truth.audio).max() < 1e-5 * np.abs(truth.audio).max()
+    for stem, true_stem in zip(batch.stems, truth.stems, strict=True):
+        assert np.abs(stem - true_stem).max() < 1e-5 * np.abs(true_stem).max()
+    assert same_pcm(batch.audio, cpu.audio)
+    assert batch.tail_samples.tolist() == cpu.tail_samples.tolist()
+    for name in ("scene_gain_db", "level_dbfs", "gain_db", "snr_scene_db", "snr_local_db", "snr_band_db"):
+        np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=1e-5, err_msg=name)
+
+
+def test_loudness_is_refused(tmp_path: Path, device: str) -> None:
+    """What only the CPU measures is refused by name."""
+    world = make_world(tmp_path, "events.snr.reference=loudness")
+    with pytest.raises(MixError, match=r"loudness .* is measured on the CPU only; use device: cpu"):
+        device_mixer(world, device)
 
 
 def test_a_tile_looks_at_its_own_events_only(world: World, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +262,7 @@ def test_silence_fails_its_scene_by_name(
     assert list(batch.failures) == [0]
     with pytest.raises(MixError, match=message):
         raise MixError(batch.failures[0])
+    assert np.isnan(batch.level_dbfs).tolist() == np.isnan(cpu.level_dbfs).tolist()
     for tensor in (batch.audio, batch.pcm, batch.stems, batch.background):
         assert not tensor[0].any()
         assert tensor[1].any()
