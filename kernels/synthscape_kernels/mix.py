@@ -9,12 +9,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from synthscape_kernels import strict_math
 from synthscape_kernels.jit import compiled
 
 LANES: Final = 256  # partial sums side by side: vectorised without reordering any of them
+VECTOR: Final = 16  # float32 in a vector; where a machine has narrower ones, each is several
+STRETCHES: Final = (64, 32, 16)  # outputs filtered side by side
 TILE: Final = 16384  # samples played at a time, so that what is dealt out stays in cache
+SCENE, LOCAL, BAND, OTHER = range(4)
+_slots: Any = cgutils  # untyped
 _SCALE: Final = np.float32(1.0 / 32768.0)
 _HALF_PI: Final = 1.5707963267948966
 
@@ -73,6 +81,62 @@ def energy(x: Any, start: Any, end: Any) -> Any:
     return total
 
 
+def _filter(width: int) -> Any:
+    """A kernel: ``width`` outputs of one phase side by side, each a sum over taps in order, into ``lanes``.
+
+    Each tap multiplies a stretch of a row of dealt inputs, the next tap one of the next row. The sums stay in vector
+    registers throughout, which the compiler does not bring about by itself; plain multiplications and additions.
+    """
+
+    def filter_stretch(
+        typingctx: Any, flat: Any, source: Any, row: Any, q: Any, columns: Any, taps: Any, tap: Any, count: Any,
+        lanes: Any,
+    ) -> Any:  # fmt: skip
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def data(which: int) -> Any:
+                return context.make_array(signature.args[which])(context, builder, args[which]).data
+
+            def number(value: int) -> Any:
+                return ir.Constant(ir.IntType(64), value)
+
+            def at(array: Any, index: Any) -> Any:
+                return builder.bitcast(builder.gep(array, [index]), vector.as_pointer())
+
+            vector = ir.VectorType(ir.FloatType(), VECTOR)
+            inputs, weights, results = data(0), data(5), data(8)
+            sums = [
+                _slots.alloca_once_value(builder, ir.Constant(vector, [0.0] * VECTOR)) for _ in range(width // VECTOR)
+            ]
+            here, row_here = (_slots.alloca_once_value(builder, args[i]) for i in (1, 2))
+            back = builder.sub(builder.mul(args[3], args[4]), number(1))  # from past the last row to the first
+            with _slots.for_range(builder, args[7]) as loop:
+                one = builder.load(builder.gep(weights, [builder.add(args[6], loop.index)]))
+                one = builder.insert_element(ir.Constant(vector, ir.Undefined), one, number(0))
+                weight = builder.shuffle_vector(
+                    one, one, ir.Constant(ir.VectorType(ir.IntType(32), VECTOR), [0] * VECTOR)
+                )
+                place = builder.load(here)
+                for i, total in enumerate(sums):
+                    values = builder.load(at(inputs, builder.add(place, number(VECTOR * i))), align=4)
+                    builder.store(builder.fadd(builder.load(total), builder.fmul(weight, values)), total)
+                following = builder.add(builder.load(row_here), number(1))
+                wraps = builder.icmp_signed("==", following, args[3])
+                builder.store(builder.select(wraps, number(0), following), row_here)
+                place = builder.add(place, args[4])
+                builder.store(builder.select(wraps, builder.sub(place, back), place), here)
+            for i, total in enumerate(sums):
+                builder.store(builder.load(total), at(results, number(VECTOR * i)), align=4)
+            return context.get_dummy_value()
+
+        whole = types.int64
+        return types.void(flat, whole, whole, whole, whole, taps, whole, whole, lanes), build
+
+    return intrinsic(filter_stretch)
+
+
+_filter_wide, _filter_middle, _filter_narrow = (_filter(width) for width in STRETCHES)
+
+
 @compiled
 def _play_tile(
     pcm: Any, start: Any, length: Any, p: Any, q: Any, taps: Any, table: Any, half: Any, backwards: Any, n0: Any,
@@ -83,42 +147,39 @@ def _play_tile(
     first = n0 * q // p - half + 1  # the first input sample any output needs
     last = (n1 - 1) * q // p + half
     columns = (last - first) // q + 2
-    dealt = np.zeros((q, columns), np.float32)
-    low, high = max(first, 0), min(last, length - 1)
-    row, column = (low - first) % q, (low - first) // q
-    for i in range(low, high + 1):
-        source = start + length - 1 - i if backwards else start + i
-        dealt[row, column] = pcm[source] * _SCALE
-        row += 1
-        if row == q:
-            row = 0
-            column += 1
-    lanes = np.empty(LANES, np.float32)
+    spare = q * columns
+    flat = np.zeros(spare + STRETCHES[0], np.float32)  # stretches may run on into the next row, or past the last
+    dealt = flat[:spare].reshape(q, columns)
+    step = -q if backwards else q
+    for row in range(q):
+        begin = max(0, -((first + row) // q))  # columns begin..end-1 lie in the clip: input first + row + q column
+        end = min(columns, (min(last, length - 1) - first - row) // q + 1)
+        source = first + row + q * begin
+        source = start + length - 1 - source if backwards else start + source
+        to = dealt[row]
+        for column in range(begin, end):
+            to[column] = pcm[np.uint64(source)] * _SCALE
+            source += step
+    lanes = np.empty(STRETCHES[0], np.float32)
     for phase in range(p):
         n = n0 + phase  # first output with this remainder of (n - n0) mod p
         if n >= n1:
             break
         count = (n1 - 1 - n) // p + 1
-        centre = n * q // p
         tap = table + (n * q % p) * 2 * half
-        for begin in range(0, count, LANES):
-            width = min(LANES, count - begin)
+        lead = n * q // p - half + 1 - first
+        for begin in range(0, count, STRETCHES[0]):
+            width = min(STRETCHES[0], count - begin)
+            row, source = lead % q, (lead % q) * columns + lead // q + begin
+            if width > STRETCHES[1]:
+                _filter_wide(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
+            elif width > STRETCHES[2]:
+                _filter_middle(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
+            else:
+                _filter_narrow(flat, source, row, q, columns, taps, tap, 2 * half, lanes)
+            target = out[at + n - n0 + begin * p :]
             for j in range(width):
-                lanes[j] = np.float32(0.0)
-            lead = centre - half + 1 - first
-            row, column = lead % q, lead // q + begin
-            # Two taps a pass halve the traffic of the lanes; slices have no negative indices to watch for.
-            for k in range(tap, tap + 2 * half, 2):
-                x0 = dealt[row, column : column + width]
-                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
-                x1 = dealt[row, column : column + width]
-                row, column = (row + 1, column) if row + 1 < q else (0, column + 1)
-                h0, h1 = taps[k], taps[k + 1]
-                for j in range(width):
-                    lanes[j] = (lanes[j] + h0 * x0[j]) + h1 * x1[j]
-            to = at + n - n0 + begin * p
-            for j in range(width):
-                out[to + j * p] = lanes[j]
+                target[j * p] = lanes[j]
 
 
 @compiled
@@ -134,17 +195,18 @@ def play(
         backwards: play the clip reversed.
     """
     if p == q:
-        to = out[at : at + n1 - n0]
+        count = n1 - n0
+        begin = start + length - n1 if backwards else start + n0
+        # Slices and unsigned numbers have no negative indices to watch for, so this becomes vector code.
+        source, target = pcm[begin : begin + count], out[at : at + count]
         if backwards:
-            last = start + length - 1 - n0
-            for n in range(n1 - n0):
-                to[n] = pcm[last - n] * _SCALE
+            for n in range(count):
+                target[n] = source[np.uint64(count - 1 - n)] * _SCALE
         else:
-            samples = pcm[start + n0 : start + n1]
-            for n in range(n1 - n0):
-                to[n] = samples[n] * _SCALE
+            for n in range(count):
+                target[n] = source[n] * _SCALE
         return
-    step = p * LANES * max(1, TILE // (p * LANES))  # whole lanes of every phase
+    step = p * STRETCHES[0] * max(1, TILE // (p * STRETCHES[0]))  # whole stretches of every phase
     for begin in range(n0, n1, step):
         end = min(begin + step, n1)
         _play_tile(pcm, start, length, p, q, taps, table, half, backwards, begin, end, out, at + begin - n0)
@@ -199,6 +261,26 @@ def measure_events(events: Any, pieces: Any, background: Any, levels: Any) -> No
         begin = e.piece + e.onset - e.piece_onset
         levels[i].energy = energy(pieces, begin, begin + e.offset - e.onset)
         levels[i].local = energy(background, e.onset, e.offset)
+
+
+@compiled
+def set_signals(events: Any, levels: Any, reference: Any, background_power: Any) -> Any:
+    """Signal and noise of every event for a reference SCENE, LOCAL or BAND; the first event without any energy, or -1.
+
+    For OTHER references only the energies are looked at.
+    """
+    for i in range(len(events)):
+        if not levels[i].energy > 0.0:
+            return i
+        if reference == BAND:
+            levels[i].signal = events[i].share * levels[i].band
+            levels[i].noise = levels[i].background_band
+        elif reference != OTHER:
+            levels[i].signal = events[i].share * levels[i].energy
+            levels[i].noise = levels[i].local
+            if reference == SCENE:
+                levels[i].noise = background_power * (events[i].offset - events[i].onset)
+    return -1
 
 
 @compiled

@@ -324,34 +324,37 @@ def noise_share(slope_db: Any, low_hz: Any, high_hz: Any, nyquist_hz: Any) -> An
 
 
 @compiled
+def _layer_power(job: Any, s: Any, which: Any, start: Any, end: Any, low_hz: Any, high_hz: Any) -> Any:
+    """Power of one of a scene's backgrounds in scene samples [start, end), stored scale, from the tables; 0 if none."""
+    t = job.tables
+    row = job.background[s, which].background
+    if row == NOISE:
+        slope = job.background[s, which].noise_slope_db / 256.0
+        return noise_share(slope, low_hz, high_hz, t.rules[0].sample_rate / 2.0) * job.scene[s].noise_power
+    if row < 0:
+        return 0.0
+    ratio = job.background[s, which].background_ratio
+    p, q = t.ratio[ratio].p, t.ratio[ratio].q
+    played = played_length(t.backdrop[row].length, p, q)
+    offset = job.background[s, which].background_offset
+    period = played
+    if played < job.scene[s].n_samples:
+        period = played - loop_crossfade(played, t.rules[0].crossfade_samples)
+    energy = 0.0
+    at = start
+    while at < end:
+        into = (offset + at) % period if played < job.scene[s].n_samples else offset + at
+        stretch = min(end - at, period - into)
+        energy += stretch * _backdrop_stretch_power(t, row, p, q, into, into + stretch, low_hz, high_hz)
+        at += stretch
+    return energy / (end - start)
+
+
+@compiled
 def _backdrop_power(job: Any, s: Any, start: Any, end: Any, low_hz: Any, high_hz: Any) -> Any:
     """Power of the stronger of a scene's backgrounds in scene samples [start, end), stored scale, from the tables."""
-    t = job.tables
-    most = 0.0
-    for which in range(2):
-        row = job.background[s, which].background
-        if row == NOISE:
-            slope = job.background[s, which].noise_slope_db / 256.0
-            share = noise_share(slope, low_hz, high_hz, t.rules[0].sample_rate / 2.0)
-            most = max(most, share * job.scene[s].noise_power)
-        if row < 0:
-            continue
-        ratio = job.background[s, which].background_ratio
-        p, q = t.ratio[ratio].p, t.ratio[ratio].q
-        played = played_length(t.backdrop[row].length, p, q)
-        offset = job.background[s, which].background_offset
-        period = played
-        if played < job.scene[s].n_samples:
-            period = played - loop_crossfade(played, t.rules[0].crossfade_samples)
-        energy = 0.0
-        at = start
-        while at < end:
-            into = (offset + at) % period if played < job.scene[s].n_samples else offset + at
-            stretch = min(end - at, period - into)
-            energy += stretch * _backdrop_stretch_power(t, row, p, q, into, into + stretch, low_hz, high_hz)
-            at += stretch
-        most = max(most, energy / (end - start))
-    return most
+    first = _layer_power(job, s, ZERO, start, end, low_hz, high_hz)
+    return max(first, _layer_power(job, s, ONE, start, end, low_hz, high_hz))
 
 
 @compiled
@@ -495,7 +498,7 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
             job.background[s, which].background_offset = below(seed, BACKGROUNDS, scene, slot + CROP, room)
             if which == 0:
                 taken, others = place, ONE
-            if _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0) >= SILENT_POWER:
+            if _layer_power(job, s, which, ZERO, n_samples, 0.0, rules.sample_rate / 2.0) >= SILENT_POWER:
                 break
     if rules.noise_probability > 0.0:  # it is mixed as loud as a file beside it
         files_power = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)

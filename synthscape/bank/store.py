@@ -279,6 +279,8 @@ class ClipStore:
             int16 [samples], and int64 [n].
         """
         starts = self.starts[rows]
+        if len(self._file_starts) == 1:
+            return self._audio(0), starts
         file = int(np.searchsorted(self._file_starts, starts.min(initial=0), side="right")) - 1
         audio = self._audio(file)
         starts = starts - self._file_starts[file]

@@ -252,6 +252,6 @@ SCENES_SCHEMA: Final = pa.schema(
         _field("split", _TEXT, "", "train, valid or test; null while the dataset is not split"),
         _field("fingerprint", _TEXT, "", "hash of spec, stores and plan version", nullable=False),
         _field("audio", _TEXT, "", "the scene's file, from the dataset's folder; null if it was not written"),
-        _field("pcm_hash", _TEXT, "", "BLAKE2b-128 of the 16-bit little-endian samples, hex", nullable=False),
+        _field("pcm_hash", _TEXT, "", "BLAKE3 (128 bits) of the 16-bit little-endian samples, hex", nullable=False),
     ]
 )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import threading
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
+from synthscape_kernels import band
 from synthscape_kernels.place import reference_band
 
 PEAK_LIMIT_DB: Final = -1.0
 GAIN_STEPS: Final = 256  # scene gains are whole steps of 1/256 dB, rounded down, so the limit always holds
+_KEPT_LENGTH: Final = 2**20  # longest transform whose tables and room are kept
 
 __all__ = ["band_bins", "band_energies", "band_energy", "reference_band", "scene_gain_db"]
 
@@ -29,44 +32,56 @@ def band_bins(n: int, sample_rate: int, low_hz: float, high_hz: float) -> tuple[
     return first, max(first, min(math.floor(high_hz * n / sample_rate + 0.5), top))
 
 
+class _Workspace(threading.local):
+    """Room for transforms, one per thread: allocating megabytes anew for each call costs as much as using them."""
+
+    def __init__(self) -> None:
+        self._room = np.empty(0)
+
+    def room(self, m: int) -> NDArray[np.float64]:
+        """Room for transforms of length m; only moderate sizes are kept."""
+        size = band.room_for(m)
+        if size <= len(self._room):
+            return self._room
+        room = np.empty(size)
+        if m <= _KEPT_LENGTH:
+            self._room = room
+        return room
+
+
+_workspace = _Workspace()
+_kept_tables = lru_cache(maxsize=64)(band.tables)
+_taps = lru_cache(maxsize=1)(band.tap_polynomials)
+
+
+def _energies(
+    x: NDArray[np.float32], y: NDArray[np.float32], alone: bool, sample_rate: int, low_hz: float, high_hz: float
+) -> tuple[float, float]:
+    n = len(x)
+    first, last = band_bins(n, sample_rate, low_hz, high_hz)
+    m = band.transform_length((n + 1) // 2 if alone else n)
+    gain, twiddle = (_kept_tables if m <= _KEPT_LENGTH else band.tables)(m)
+    found: tuple[float, float] = band.energies(x, y, alone, first, last, m, gain, twiddle, _taps(), _workspace.room(m))
+    return found
+
+
 def band_energies(
     x: NDArray[np.float32], y: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float
 ) -> tuple[float, float]:
     """Energy (sum of squares) of two signals of one length in a band: their DFT, no window, no padding, one-sided.
 
     Args:
-        x, y: float32 [samples].
+        x, y: float32 [samples], contiguous, at least 1 sample.
 
-    Over all bins this is the sum of squares of the samples (Parseval).
-
-    Both come from one complex transform Z of x + iy: X[k] = (Z[k] + conj Z[-k]) / 2, Y[k] = (Z[k] - conj Z[-k]) / 2i.
-    Lengths are whatever calls last, often primes, for which a transform of reals costs as much as a complex one.
+    Over all bins this is the sum of squares of the samples (Parseval). Exact to about 1e-10 of the amplitude of the
+    strongest parts of the spectrum, whatever the length: see :mod:`synthscape_kernels.band`.
     """
-    n = len(x)
-    both = np.empty(n, np.complex128)
-    both.real, both.imag = x, y
-    z = scipy.fft.fft(both, overwrite_x=True)
-    first, last = band_bins(n, sample_rate, low_hz, high_hz)
-    k = np.arange(first, last + 1)
-    ahead, behind = z[k], np.conj(z[-k])
-    weight = np.where((k == 0) | (2 * k == n), 0.25, 0.5)  # bins 0 and n / 2 have no mirror image
-    energy_x, energy_y = (
-        float((weight * (part.real**2 + part.imag**2)).sum()) / n for part in (ahead + behind, ahead - behind)
-    )
-    return energy_x, energy_y
+    return _energies(x, y, False, sample_rate, low_hz, high_hz)
 
 
 def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float) -> float:
-    """Energy of one signal in a band, as :func:`band_energies`."""
-    n = len(x)
-    first, last = band_bins(n, sample_rate, low_hz, high_hz)
-    z = scipy.fft.rfft(x.astype(np.float64))[first : last + 1]
-    energy = 2.0 * float((z.real**2 + z.imag**2).sum())
-    if first == 0:
-        energy -= abs(z[0]) ** 2
-    if 2 * last == n:
-        energy -= abs(z[-1]) ** 2
-    return energy / n
+    """Energy of one signal in a band, as :func:`band_energies`, in about half the time of two."""
+    return _energies(x, x, True, sample_rate, low_hz, high_hz)[0]
 
 
 def scene_gain_db(peak: float) -> float:

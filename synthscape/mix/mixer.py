@@ -42,6 +42,7 @@ Audio = NDArray[np.float32]
 _SCENE_BYTES: Final = 16
 _EVENT_BYTES: Final = 48  # the transforms of the longest event
 _MOST_KNOWN_BANDS: Final = 2**22
+_REFERENCES: Final = {"scene": mix.SCENE, "local": mix.LOCAL, "band": mix.BAND}
 _NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 
 
@@ -273,10 +274,8 @@ class Mixer:
         factor = 10.0 ** (shift_db / 20.0)
         if batch.audio is not None:
             batch.audio[i, :n] = mixed if factor == 1.0 else mixed * np.float32(factor)
-        if batch.pcm is not None:
-            if factor != 1.0:
-                mix.scale(mixed, factor)
-            pcm.to_pcm16(mixed, batch.pcm[i, :n])
+        if batch.pcm is not None and not pcm.to_pcm16(mixed, np.float32(factor), batch.pcm[i, :n]):
+            raise MixError(f"scene {int(plan.scene[i])}: its samples are beyond all numbers; ask for lower levels")
 
     def _pieces(self, batch: _Batch, i: int, packed: NDArray[np.int16]) -> Audio:
         """What is heard of each event of a scene, at unit gain."""
@@ -414,23 +413,19 @@ class Mixer:
         plan = batch.plan
         which = plan.events_of(i)
         events, levels = batch.events[which], batch.levels[which]
-        if not (levels["energy"] > 0).all():
-            e = which.start + int(np.argmin(levels["energy"] > 0))
+        reference = self._snr.reference
+        code = mix.OTHER if self._by_source else _REFERENCES.get(reference, mix.OTHER)
+        silent = int(mix.set_signals(events, levels, code, batch.background_power[i]))
+        if silent >= 0:
+            e = which.start + silent
             raise MixError(
                 f"scene {int(plan.scene[i])}: nothing is heard of clip {int(plan.clip[e])} of {self._bank.path} "
                 f"in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
             )
-        reference, samples = self._snr.reference, events["offset"] - events["onset"]
-        if self._by_source:
-            pass  # measured where the whole call was played
-        elif reference == "loudness":
+        if reference == "loudness" and not self._by_source:  # there signals are what was measured of the whole calls
+            samples = events["offset"] - events["onset"]
             levels["signal"] = events["share"] * 10.0 ** (batch.loudness[which] / 10.0) * samples
             levels["noise"] = 10.0 ** (batch.background_lufs[i] / 10.0) * samples
-        elif reference == "band":
-            levels["signal"], levels["noise"] = events["share"] * levels["band"], levels["background_band"]
-        else:
-            levels["signal"] = events["share"] * levels["energy"]
-            levels["noise"] = levels["local"] if reference == "local" else batch.background_power[i] * samples
         failed = int(mix.set_gains(events, levels))
         if failed >= 0:
             members = events["group"] == events["group"][failed]

@@ -206,6 +206,23 @@ def test_silence_in_a_background_is_never_a_reference(tmp_path: Path, spec_of: S
             assert np.mean(part.astype(float) ** 2) > 10**-9
 
 
+def test_no_background_is_silent_where_it_is_used(tmp_path: Path, spec_of: SpecOf) -> None:
+    """Neither the first background of a scene nor the second begins in a silent stretch, if others can be found."""
+    rng = np.random.default_rng(0)
+    with StoreWriter(tmp_path / "fields", "backgrounds", RATE) as writer:
+        for _ in range(3):
+            noise = (0.1 * rng.standard_normal(12 * RATE)).astype(np.float32)
+            noise[3 * RATE : 9 * RATE] = 0
+            writer.add(noise, {})
+    bank = store(tmp_path / "calls", "pseudovox", [{"species": "a", **BAND}] * 3)
+    fields = ClipStore.open(tmp_path / "fields")
+    spec = spec_of(*SPEC, "duration=2", "background.mix.probability=1")
+    plan = Planner(spec, bank, fields).plan(range(300))
+    for i in range(len(plan)):
+        for row, offset in zip(plan.background[i], plan.background_offset[i], strict=True):
+            assert fields.pcm(int(row))[offset : offset + 2 * RATE].any()
+
+
 def test_clips_longer_than_any_scene_are_counted_once(tmp_path: Path, spec_of: SpecOf) -> None:
     """What can't lie in a scene is left out of the classes and counted; where edges may cut, it is used."""
     bank = store(tmp_path / "calls", "pseudovox", [{"species": "long", **BAND}] * 2, length_s=3.5)

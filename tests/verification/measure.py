@@ -6,13 +6,13 @@ is. What a label says is right if this says the same.
 
 from __future__ import annotations
 
-import hashlib
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.signal
+from blake3 import blake3
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -172,8 +172,8 @@ def pcm16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 def pcm_hash(pcm: NDArray[np.int16]) -> str:
-    """BLAKE2b-128 of the little-endian bytes."""
-    return hashlib.blake2b(pcm.astype("<i2").tobytes(), digest_size=16).hexdigest()
+    """First 128 bits of BLAKE3 of the little-endian bytes."""
+    return blake3(pcm.astype("<i2").tobytes()).hexdigest()[:32]
 
 
 def played(pcm: NDArray[np.int16], ratio: Fraction, backwards: bool) -> Floats:
