@@ -9,10 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import machine, memory, planning, stages, startup
+from benchmarks import gpu, machine, memory, planning, stages, startup
 from synthscape.scale.render import available_workers
 
-PARTS = {"stages": stages.run, "planning": planning.run, "memory": memory.run, "startup": startup.run}
+PARTS = {"stages": stages.run, "planning": planning.run, "memory": memory.run, "startup": startup.run, "gpu": gpu.run}
 RESULTS = Path(__file__).parent / "results"
 
 
