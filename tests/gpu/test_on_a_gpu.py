@@ -25,7 +25,7 @@ BUSY = (
     "events.edges=truncate", "events.reverse=0.3",
 )  # fmt: skip
 CASES = {
-    "copied": [],
+    "copied": ["events.resample=1"],
     "resampled": ["events.resample={loguniform: [0.5, 2]}", "background.resample={choice: [0.8, 1, 1.25]}"],
     "far away": ["events.propagation.distance_m={loguniform: [2, 300]}"],
 }
