@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.stores import RATE, make_backgrounds, make_calls, spec_over
-from benchmarks.tables import Section, number, spread
+from benchmarks.tables import NotMeasuredError, Section, number, spread
 from synthscape.plan.plan import ScenePlan
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
@@ -31,20 +31,19 @@ BOUNDS = (
 
 
 def run(folder: Path, quick: bool) -> Section:
-    title = "Mixing on a GPU"
     try:
         import torch
     except ImportError:
-        return Section(title, "No CUDA device: torch is not installed, so nothing was measured.")
+        raise NotMeasuredError("No CUDA device: torch is not installed") from None
     if not torch.cuda.is_available():
-        return Section(title, f"No CUDA device: torch {torch.__version__} finds none, so nothing was measured.")
+        raise NotMeasuredError(f"No CUDA device: torch {torch.__version__} finds none")
 
     scenes, repeats = (8, 2) if quick else (SCENES, 20)
     calls = make_calls(folder / "gpu-calls", n=200, shortest_s=1.0, longest_s=1.0)
     backgrounds = make_backgrounds(folder / "gpu-backgrounds")
     device = _Device()
     section = Section(
-        title,
+        "Mixing on a GPU",
         f"{device.name}, {device.multiprocessors} multiprocessors at {device.clock_hz / 1e9:.2f} GHz, "
         f"{device.bytes_per_s / 1e9:.0f} GB/s; {scenes} scenes of {DURATION_S} s at {RATE} Hz, {EVENTS} events of 1 s, "
         f"SNR by band. Medians (lowest to highest) of {repeats} repeats. {BOUNDS}",

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 
 from synthscape.bank.store import ClipStore
 from synthscape.bank.writer import StoreWriter
+from synthscape.errors import SpecError
 from synthscape.spec import Spec, load_spec
 
 RATE = 16000
 N_SPECIES = 10
 ROWS_PER_GROUP = 8192  # as a store's writer has them
+BAND_NOT_MEASURED = ("events.snr.reference=scene", "events.snr.measure_band=false")
 
 
 def make_calls(folder: Path, *, n: int, shortest_s: float, longest_s: float, seed: int = 1) -> ClipStore:
@@ -117,3 +119,12 @@ def spec_over(calls: Path, backgrounds: Path, overrides: Sequence[str]) -> Spec:
             *overrides,
         ],
     )
+
+
+def known(overrides: Sequence[str]) -> bool:
+    """Whether this version has what these ask for."""
+    try:
+        load_spec("strong_detection", overrides)
+    except SpecError:
+        return False
+    return True

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from statistics import median
 
 
+class NotMeasuredError(Exception):
+    """A part that can't be measured here, and what is missing; the other parts are."""
+
+
 @dataclass
 class Section:
     """One part of the results: a heading, a sentence, tables."""
@@ -44,3 +48,8 @@ def number(value: float, digits: int = 3) -> str:
     decimals = max(0, digits - whole) if abs(value) >= 1 else digits - 1
     rounded = round(value, digits - whole) if whole > digits else value
     return f"{rounded:,.{decimals}f}".replace(",", " ")
+
+
+def verdict(value: float, least: float) -> str:
+    """Whether a target is met."""
+    return "met" if value >= least else "missed"

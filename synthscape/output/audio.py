@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,6 @@ import soundfile
 from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError
-from synthscape.files import naming
 
 FORMATS: Final = ("flac", "wav")
 #: libFLAC's level 4 of 8: 2 % larger than its best, and twice as fast
@@ -59,18 +57,6 @@ def encode_float(samples: NDArray[np.float32], sample_rate: int) -> bytes:
         for name, content in ((b"fmt ", form), (b"fact", struct.pack("<I", len(samples))), (b"data", data))
     )
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
-
-
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a new file and wait until it is on the disk.
-
-    Raises:
-        OSError: the disk is full, ...
-    """
-    with naming(path), path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_pcm(path: Path) -> NDArray[np.int16]:

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from synthscape.errors import DatasetError
 from synthscape.files import ASIDE_PREFIX, write_json, written_aside
 from synthscape.labels.table_hash import table_hash
-from synthscape.output.audio import write_synced
+from synthscape.output.sync import SyncedFiles
 
 FORMAT: Final = "synthscape-dataset"
 FORMAT_VERSION: Final = 1
@@ -189,6 +189,7 @@ class ShardWriter:
         }
         for path in self._aside.values():
             path.mkdir()
+        self._files = SyncedFiles()
 
     def audio_path(self, scene_id: str) -> str:
         """Where a scene's audio will be, from the dataset's folder."""
@@ -196,22 +197,23 @@ class ShardWriter:
 
     def add_audio(self, scene_id: str, content: bytes) -> None:
         """Write the encoded audio of a scene."""
-        write_synced(self._aside["audio"] / f"{scene_id}.{self._extension}", content)
+        self._files.write(self._aside["audio"] / f"{scene_id}.{self._extension}", content)
 
     def add_stems(self, scene_id: str, background: bytes, stems: Sequence[bytes]) -> None:
         """Write the background and the events of a scene, encoded, in the order of the events table."""
         folder = self._aside["stems"] / scene_id
         folder.mkdir()
-        write_synced(folder / "background.wav", background)
+        self._files.write(folder / "background.wav", background)
         for event_id, stem in enumerate(stems):
-            write_synced(folder / f"{event_id}.wav", stem)
+            self._files.write(folder / f"{event_id}.wav", stem)
 
     def add_raven(self, name: str, text: str) -> None:
         """Write a selection table."""
-        write_synced(self._aside["raven"] / name, text.encode())
+        self._files.write(self._aside["raven"] / name, text.encode())
 
     def commit(self, events: pa.Table, scenes: pa.Table, receipt: Mapping[str, Any]) -> dict[str, Any]:
         """Make the shard exist, and give its receipt."""
+        self._files.wait()
         root, name = self.folder.path, self.shard.name
         receipt_file = root / "receipts" / f"{name}.json"
         receipt_file.unlink(missing_ok=True)
@@ -243,6 +245,7 @@ class ShardWriter:
 
     def discard(self) -> None:
         """Remove what was not committed."""
+        self._files.close()
         for path in self._aside.values():
             shutil.rmtree(path, ignore_errors=True)
 

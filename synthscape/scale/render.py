@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -142,12 +142,13 @@ def render_shard(
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
-    _check_fits_memory(scenes.mixer, plan, output.stems, workers)
+    parts = list(_batches(plan, output.stems))
+    _check_fits_memory(scenes.mixer, parts, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
         batches: list[SceneBatch] = []
         hashes: list[str] = []
-        for batch, batch_hashes in _in_order(write, _batches(plan, output.stems), pool):
+        for batch, batch_hashes in _in_order(write, parts, pool):
             batches.append(batch)
             hashes.extend(batch_hashes)
             if progress:
@@ -193,11 +194,12 @@ def _check_fits_disk(spec: Spec, path: Path) -> None:
         raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
 
 
-def _check_fits_memory(mixer: Mixer, plan: ScenePlan, stems: bool, workers: int) -> None:
-    needed = sorted((mixer.memory_needed(batch, stems) for batch in _batches(plan, stems)), reverse=True)
+def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, workers: int) -> None:
+    needed = sorted((mixer.memory_needed(part, stems) for part in parts), reverse=True)
     short = short_of_memory(sum(needed[:workers]))
     if short:
-        what = f"scenes of up to {int(plan.n_samples.max())} samples{' with stems' if stems else ''}"
+        longest = max(int(part.n_samples.max()) for part in parts)
+        what = f"scenes of up to {longest} samples{' with stems' if stems else ''}"
         raise MixError(
             f"{what} on {workers} threads: {short}; ask for a shorter duration, fewer events, fewer --workers, or "
             "output.stems=false"
@@ -238,7 +240,7 @@ def _write_scenes(
 
 def _in_order(
     write: Callable[[ScenePlan], tuple[SceneBatch, list[str]]],
-    batches: Iterator[ScenePlan],
+    batches: Iterable[ScenePlan],
     pool: ThreadPoolExecutor | None,
 ) -> Iterator[tuple[SceneBatch, list[str]]]:
     if pool is None:
@@ -294,16 +296,21 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
             "device": scenes.device,
-            **{name: version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
+            **{name: _version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
         },
     }
+
+
+@cache  # to look one up takes milliseconds
+def _version(package: str) -> str:
+    return version(package)
 
 
 def _versions() -> dict[str, str]:
     import soundfile
 
     names = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow")
-    return {**{name: version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
+    return {**{name: _version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
 
 
 def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_classes: int) -> dict[str, Any]:

@@ -112,6 +112,23 @@ def test_memory_that_is_free_is_within_limits():
     assert "GB are free" in str(memory.short_of_memory(1e30))
 
 
+def test_only_little_memory_is_granted_on_a_recent_look(monkeypatch):
+    """What is much, and anything a second later, is compared with what is free at that moment."""
+    free, now = 64_000, 100.0
+    monkeypatch.setattr(memory, "_last", (-math.inf, 0))
+    monkeypatch.setattr(memory, "available_bytes", lambda: free)
+    monkeypatch.setattr(memory.time, "monotonic", lambda: now)
+    assert memory.short_of_memory(64_000) is None
+    free = 10
+    assert memory.short_of_memory(1_000) is None
+    assert memory.short_of_memory(1_001) is not None  # which looked it up again
+    assert memory.short_of_memory(11) is not None
+    free = 64_000
+    assert memory.short_of_memory(11) is None
+    free, now = 10, 101.0
+    assert memory.short_of_memory(11) is not None
+
+
 @pytest.mark.parametrize("pad_s", [math.inf, math.nan, -1.0, 1e300])
 def test_a_padding_that_is_no_time(tmp_path, pad_s):
     """Refused before anything is read."""

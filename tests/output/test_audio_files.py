@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscape.errors import DatasetError
-from synthscape.output.audio import check_format, encode, encode_float, read_pcm, write_synced
+from synthscape.output.audio import check_format, encode, encode_float, read_pcm
 
 FULL = np.random.default_rng(0).integers(-32767, 32768, 3000).astype(np.int16)
 
@@ -57,12 +57,10 @@ def test_float_stems_come_back_exactly():
     assert np.array_equal(samples, stem)
 
 
-def test_files_are_never_replaced_or_guessed(tmp_path):
-    """A file that is there is not written over; a damaged one is an error by name."""
+def test_files_are_never_guessed(tmp_path):
+    """A damaged file is an error by name, and so is one that is missing."""
     path = tmp_path / "a.flac"
-    write_synced(path, encode(FULL, 8000, "flac")[:200])
-    with pytest.raises(FileExistsError):
-        write_synced(path, b"")
+    path.write_bytes(encode(FULL, 8000, "flac")[:200])
     with pytest.raises(DatasetError, match=r"a\.flac can't be read"):
         read_pcm(path)
     with pytest.raises(DatasetError, match=r"b\.flac is missing"):

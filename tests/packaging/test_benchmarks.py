@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 
+import numpy as np
+import pytest
+import soundfile
+
+from benchmarks.__main__ import NOT_QUICK, PARTS
+from benchmarks.scaling import thread_counts
+from benchmarks.scaper import prepare, write_wav
+from benchmarks.stores import make_calls
+from benchmarks.tables import NotMeasuredError
 from tests.packaging.installs import ROOT, run
 
 
@@ -13,9 +23,42 @@ def test_quick_benchmarks_leave_a_table(tmp_path):
     run([*command, "--folder", str(tmp_path)], cwd=ROOT)
     table = (tmp_path / "results" / "here.md").read_text(encoding="utf-8")
 
-    for title in ("Rendering, stage by stage", "Planning", "Memory", "Command line"):
+    for title in ("Rendering, stage by stage", "Scaling", "Planning", "Memory", "Command line"):
         assert f"## {title}\n" in table
     for said in ("processor", "before", "numba", "load average", "whole render", "1024", "growth", "--help"):
         assert said in table
     assert "nan" not in table
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
+
+
+def test_scaper_is_a_part_of_its_own():
+    """It needs an environment of its own, so --quick leaves it out; its script fits the Pythons it may be run by."""
+    assert "scaper" in PARTS
+    assert "scaper" in NOT_QUICK
+    script = ROOT / "benchmarks" / "scaper_worker.py"
+    ast.parse(script.read_text(encoding="utf-8"), feature_version=(3, 10))
+
+
+def test_scaper_gets_the_samples_of_the_store(tmp_path):
+    """Its WAV files hold the very samples of our clips, in a folder for each label."""
+    calls = make_calls(tmp_path / "calls", n=3, shortest_s=0.1, longest_s=0.2)
+    write_wav(calls, tmp_path / "wav", ["a", "b", "a"])
+
+    files = sorted((tmp_path / "wav").rglob("*.wav"))
+    assert [file.parent.name for file in files] == ["a", "a", "b"]
+    for file, row in zip(files, (0, 2, 1), strict=True):
+        samples, rate = soundfile.read(file, dtype="int16")
+        assert rate == calls.sample_rate
+        np.testing.assert_array_equal(samples, calls.pcm(row))
+
+
+def test_what_is_missing_is_said(monkeypatch, tmp_path):
+    """Without SoX the part says what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotMeasuredError, match=r"sox and ffmpeg.*apt-get install"):
+        prepare()
+
+
+def test_threads_double_up_to_all_cores():
+    """All cores are measured, whatever their number."""
+    assert [thread_counts(cores) for cores in (1, 2, 3, 4, 6)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4], [1, 2, 4, 6]]

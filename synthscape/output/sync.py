@@ -1,0 +1,80 @@
+"""Writing many files that are all to be on the disk before anything says that they exist."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BufferedWriter
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from synthscape.files import naming
+
+_AT_ONCE: Final = 4  # syncs under way: file systems commit several in one go
+_MOST_UNSYNCED: Final = 32  # files; then writing waits for the disk
+
+
+class SyncedFiles:
+    """New files, synced by threads of their own, so that what makes the next one need not wait for the disk.
+
+    ``write`` may be called from several threads. A file is on the disk when ``wait`` has returned, or the block is
+    left without an error; no sooner.
+
+    >>> with SyncedFiles() as files:                    # doctest: +SKIP
+    ...     files.write(Path("a.flac"), content)
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="synthscape-sync")
+        self._unsynced: deque[Future[None]] = deque()
+        self._lock = Lock()
+
+    def __enter__(self) -> SyncedFiles:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error is None:
+                self.wait()
+        finally:
+            self.close()
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a new file.
+
+        Raises:
+            OSError: the disk is full, ...; of this file, or of one before it.
+        """
+        with naming(path):
+            file = path.open("xb")
+            try:
+                file.write(content)
+                file.flush()
+            except BaseException:
+                file.close()
+                raise
+        with self._lock:
+            self._unsynced.append(self._pool.submit(_sync, path, file))
+            oldest = self._unsynced.popleft() if len(self._unsynced) > _MOST_UNSYNCED else None
+        if oldest is not None:
+            oldest.result()
+
+    def wait(self) -> None:
+        """Return when all files are on the disk.
+
+        Raises:
+            OSError: one of them is not, and never will be.
+        """
+        while self._unsynced:
+            self._unsynced.popleft().result()
+
+    def close(self) -> None:
+        """End the threads; files that were not waited for may not be on the disk."""
+        self._pool.shutdown()
+
+
+def _sync(path: Path, file: BufferedWriter) -> None:
+    with naming(path), file:
+        os.fsync(file.fileno())
