@@ -22,6 +22,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import GAIN_STEPS, band_bins, reference_band, scene_gain_db
+from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.surroundings import Kernel, Surroundings, active_as_played
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NOISE, ScenePlan
@@ -62,6 +63,9 @@ class DeviceBatch:
     _name_failures: Callable[[dict[str, Floats]], dict[int, str]] = field(repr=False)
     signal_share: Floats = field(repr=False)
     tail_samples: NDArray[np.int64] = field(repr=False)
+    background_lufs: Floats | None = field(repr=False)  # [s] before the scene gain; None where it is not measured
+    loudness: Floats = field(repr=False)  # [e] LUFS at unit gain
+    _in_lufs: bool = field(repr=False)
 
     @cached_property
     def measured(self) -> dict[str, Floats]:
@@ -86,6 +90,13 @@ class DeviceBatch:
         return np.where(self._delivered, level + self.scene_gain_db, np.nan)
 
     @cached_property
+    def level_lufs(self) -> Floats:
+        """[s] the same in LUFS; NaN unless the spec asks for LUFS."""
+        if self.background_lufs is None or not self._in_lufs:
+            return np.full(len(self.plan), np.nan)
+        return np.where(self._delivered, self.background_lufs + self.scene_gain_db, np.nan)
+
+    @cached_property
     def gain_db(self) -> Floats:
         """[e] from the clip as stored to the mix, before the scene gain."""
         return self._of_events(20.0, self.measured["gain"], 1.0)
@@ -108,6 +119,14 @@ class DeviceBatch:
         signal = self.signal_share * self.measured["event_band"]
         return self._of_events(10.0, signal, self.measured["background_band"]) + self.gain_db
 
+    @cached_property
+    def snr_loudness_db(self) -> Floats:
+        """[e] LU, against the whole background; NaN unless the reference is loudness."""
+        if self.background_lufs is None:
+            return np.full(self.plan.n_events, np.nan)
+        above = self.loudness - self.background_lufs[self._scene]
+        return self._of_events(10.0, self.signal_share, 1.0) + above + self.gain_db
+
     def to_host(self) -> SceneBatch:
         """The same as a :class:`SceneBatch`, in NumPy."""
 
@@ -119,13 +138,13 @@ class DeviceBatch:
             audio=array(self.audio if self.pcm is None else self.audio[:, :0]),
             scene_gain_db=self.scene_gain_db,
             level_dbfs=self.level_dbfs,
-            level_lufs=np.full(len(self.plan), np.nan),
+            level_lufs=self.level_lufs,
             gain_db=self.gain_db,
             signal_share=self.signal_share,
             snr_scene_db=self.snr_scene_db,
             snr_local_db=self.snr_local_db,
             snr_band_db=self.snr_band_db,
-            snr_loudness_db=np.full(self.plan.n_events, np.nan),
+            snr_loudness_db=self.snr_loudness_db,
             tail_samples=self.tail_samples,
             pcm=array(self.pcm),
             stems=array(self.stems),
@@ -159,6 +178,8 @@ class DeviceMixer:
     ``bank_limit_bytes``. Otherwise what a batch needs is gathered into one of two reused pinned buffers and copied on a
     side stream, while the batch before it is mixed. A mixer belongs to one thread.
 
+    Loudness is measured by the host, which waits for what it measures: specs that ask for it mix at its speed.
+
     Args:
         device: ``cuda``, ``cuda:1``, ...; ``cpu`` works under Triton's interpreter only, which is for tests.
         bank_limit_bytes: device memory that stores may take; never more than half of what is free.
@@ -166,7 +187,7 @@ class DeviceMixer:
             both for its power and for the mix: faster, and 4 bytes a sample of each.
 
     Raises:
-        MixError: there is no such device, or the spec asks for what only the CPU measures.
+        MixError: there is no such device.
     """
 
     def __init__(
@@ -183,15 +204,11 @@ class DeviceMixer:
         self.device = _checked_device(device)
         self._bank = bank
         self._backgrounds = backgrounds
-        if spec.events.snr.reference == "loudness" or spec.background.level_lufs is not None:
-            raise MixError(
-                "loudness (events.snr.reference: loudness, background.level_lufs) is measured on the CPU only; "
-                "use device: cpu, or another reference and background.level_dbfs"
-            )
         self._seed = spec.seed
         self._reference = spec.events.snr.reference
         self._measure_band = spec.events.snr.measure_band
         self._by_source = spec.events.level.mode == "source"
+        self._in_lufs = spec.background.level_lufs is not None
         self._linear_fades = spec.events.fade_shape == "linear"
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
         n = len(bank)
@@ -264,7 +281,8 @@ class DeviceMixer:
         events = self._event_columns(plan, apart)
         self._check_lengths(plan)
         lists = self._lists(plan, layers, events, apart, n_tiles)
-        bands = self._bands(plan, lists["span_offsets"][:-1].astype(np.int64) * TILE)
+        span_start = lists["span_offsets"][:-1].astype(np.int64) * TILE
+        bands = self._bands(plan, span_start)
         host = {
             **{f"layer_{name}": value for name, value in layers.items()},
             **{f"event_{name}": value for name, value in events.items()},
@@ -279,6 +297,12 @@ class DeviceMixer:
         ratios = Ratios(*(self._ratios[name] for name in Ratios._fields))
         new, launch = self._new, triton_launch.launch
         filtered = not self._keep_pieces and bool((events["ratio_p"] != events["ratio_q"]).any())
+
+        event_table = Events(
+            pcm=audio_bank["bank"],
+            pieces=new(max(int(lists["piece_samples"][0]), TILE), torch.float32),
+            **{name: device[f"event_{name}"] for name in Events._fields if name not in ("pcm", "pieces")},
+        )
 
         # Backgrounds: powers of the layers, then gains.
         loops = new(max(int(lists["loop_offsets"][-1]), 1) * TILE, torch.float32)
@@ -297,13 +321,19 @@ class DeviceMixer:
             self._totals(sums, device["scene_tiles"]), device
         )
         background = (layer_table, ratios, layer_gain, level_gain)
+        unmixed = partial(self._background_audio, plan, event_table, background, device, n_tiles)
+        background_lufs, loudness = np.full(s, np.nan), np.full(e, np.nan)
+        if self._in_lufs or self._reference == "loudness":
+            row_starts = np.arange(s) * n_tiles * TILE
+            background_lufs = self._loudness(unmixed().ravel(), row_starts, plan.n_samples, plan.sample_rate)
+        if self._in_lufs:
+            wanted_lufs = plan.level_dbfs / DB_STEPS
+            gain_to = np.where(np.isfinite(background_lufs), 10.0 ** ((wanted_lufs - background_lufs) / 20.0), 0.0)
+            level_gain.copy_(torch.from_numpy(gain_to.astype(np.float32)))
+            background_power *= level_gain.double().square()
+            background_lufs = wanted_lufs
 
         # Resampled events are played once; others are as cheap to play again as to read back.
-        event_table = Events(
-            pcm=audio_bank["bank"],
-            pieces=new(max(int(lists["piece_samples"][0]), TILE), torch.float32),
-            **{name: device[f"event_{name}"] for name in Events._fields if name not in ("pcm", "pieces")},
-        )
         played = event_table._replace(
             begin=device["event_play_begin"], end=device["event_play_end"], piece=device["event_play_piece"]
         )
@@ -321,7 +351,14 @@ class DeviceMixer:
         source = None
         if self._by_source:
             whole = played._replace(onset=device["event_source_onset"], offset=device["event_source_offset"])
-            source = self._powers(whole, background, device, "source")[0][0]
+            samples = (device["event_source_offset"] - device["event_source_onset"]).double()
+            behind = background_power[device["event_scene"].long()] * samples
+            source = torch.stack([self._powers(whole, background, device, "source")[0][0], behind])
+        if self._reference == "loudness":
+            loudness = self._loudness(spans[0], span_start, plan.offset - plan.onset, plan.sample_rate)
+            if self._in_lufs:
+                background_lufs = self._loudness(unmixed().ravel(), row_starts, plan.n_samples, plan.sample_rate)
+            source = self._loud(plan, loudness, background_lufs) if source is None else source
         gain, pooled, events_ok = self._event_gains(energy, band, source, background_power, device)
 
         # The mix, its peaks, the scene gain.
@@ -336,11 +373,7 @@ class DeviceMixer:
         )  # fmt: skip
         background_audio = stem_audio = None
         if stems:
-            background_audio = new((s, row), torch.float32)
-            launch(
-                kernels.mix, s * n_tiles, *mixed, torch.zeros_like(device["tile_offsets"]), device["tile_events"],
-                background_audio, torch.empty_like(peak), torch.empty_like(visited), TILE=TILE, RESAMPLED=False,
-            )  # fmt: skip
+            background_audio = unmixed()
             stem_audio = new((e, row), torch.float32)
             launch(
                 kernels.stems, e * n_tiles, event_table, ratios, gain, n_tiles, stem_audio, TILE=TILE,
@@ -372,6 +405,9 @@ class DeviceMixer:
             visited=visited,
             signal_share=self._share[plan.clip],
             tail_samples=tail_samples,
+            background_lufs=background_lufs if self._in_lufs or self._reference == "loudness" else None,
+            loudness=loudness,
+            _in_lufs=self._in_lufs,
             _measure=_later(
                 {
                     "peak": most, "background": background_power, "layer": layer_power, "gain": gain,
@@ -455,7 +491,7 @@ class DeviceMixer:
             )
         second = 10.0 ** (plan.background_mix_db / DB_STEPS / 20.0)
         level = 10.0 ** (np.where(as_recorded[:, 0], 0, plan.level_dbfs) / DB_STEPS / 20.0)
-        alone = there.sum(axis=1) == 1  # its level is part of its own gain
+        alone = (there.sum(axis=1) == 1) & (not self._in_lufs)  # its level is part of its own gain
         gain = np.stack([np.where(alone, level, 1.0), second], axis=1)
         return {
             "start": starts,
@@ -471,7 +507,7 @@ class DeviceMixer:
             "loop_end": np.where(there & ((p != q) | looped), n_samples, 0).astype(np.int32),
             "gain": np.where(as_recorded, recorded, gain),
             "normalise": ~as_recorded[:, 0],
-            "mixed": ~as_recorded[:, 0] & ~alone,
+            "mixed": ~as_recorded[:, 0] & ~alone & (not self._in_lufs),
             "level": level,
         }
 
@@ -655,6 +691,37 @@ class DeviceMixer:
         )  # fmt: skip
         return self._totals(sums, device[f"{name}_offsets"]), spans
 
+    def _background_audio(
+        self,
+        plan: ScenePlan,
+        events: Events,
+        background: tuple[Layers, Ratios, torch.Tensor, torch.Tensor],
+        device: Tensors,
+        n_tiles: int,
+    ) -> torch.Tensor:
+        """The mixed backgrounds, float32 [s, n_tiles x TILE]."""
+        programs = len(plan) * n_tiles
+        audio = self._new((len(plan), n_tiles * TILE), torch.float32)
+        none = torch.zeros_like(device["tile_offsets"])  # no tile has an event
+        triton_launch.launch(
+            kernels.mix, programs, events, *background, background[3], device["n_samples"], n_tiles, none, none, audio,
+            self._new(programs, torch.float32), self._new(programs, torch.int32), TILE=TILE, RESAMPLED=False,
+        )  # fmt: skip
+        return audio
+
+    def _loudness(self, audio: torch.Tensor, start: NDArray[np.int64], n: NDArray[np.int64], rate: int) -> Floats:
+        """Loudness in LUFS of stretches of ``audio`` (float32, one dimension), on the host; -inf for silence."""
+        samples = audio.cpu().numpy()
+        return np.array([loudness_lufs(samples[a : a + size], rate) for a, size in zip(start, n, strict=True)])
+
+    def _loud(self, plan: ScenePlan, loudness: Floats, background_lufs: Floats) -> torch.Tensor:
+        """Signal and noise of each event as loudness, [2, e]."""
+        scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
+        levels = np.stack([loudness, background_lufs[scene]])
+        both = 10.0 ** (levels / 10.0) * (plan.offset - plan.onset)
+        both[0] *= self._share[plan.clip]
+        return torch.from_numpy(both).to(self.device)
+
     def _convolve(
         self, plan: ScenePlan, events: Arrays, apart: dict[int, Kernel], device: Tensors, pieces: torch.Tensor
     ) -> None:
@@ -681,7 +748,7 @@ class DeviceMixer:
         signal, noise = device["event_share"] * energy[0], energy[1]
         behind = background_power[device["event_scene"].long()]
         if source is not None:
-            signal, noise = source, behind * (device["event_source_offset"] - device["event_source_onset"]).double()
+            signal, noise = source[0], source[1]
         elif self._reference == "band":
             signal, noise = device["event_share"] * band[0], band[1]
         elif self._reference == "scene":

@@ -183,11 +183,22 @@ def test_events_from_afar_in_rooms_over_noise(tmp_path: Path, device: str, mode:
         np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=1e-5, err_msg=name)
 
 
-def test_loudness_is_refused(tmp_path: Path, device: str) -> None:
-    """What only the CPU measures is refused by name."""
-    world = make_world(tmp_path, "events.snr.reference=loudness")
-    with pytest.raises(MixError, match=r"loudness .* is measured on the CPU only; use device: cpu"):
-        device_mixer(world, device)
+@pytest.mark.parametrize("level", ["background.level_lufs=-35", "background.level_dbfs=-35"])
+def test_loudness(tmp_path: Path, device: str, level: str) -> None:
+    """SNR and level by loudness are the CPU's."""
+    asked = ["background.level_dbfs=null", level] if "lufs" in level else [level]
+    world = make_world(tmp_path, "events.snr.reference=loudness", *asked)
+    plan = plan_of(
+        (scene(2000, (0, 0, 0), level_db=-35), [event(0, 100, 2000, snr_db=256), event(3, 700, 2000, 1)]),
+        (scene(2000, (0, 0, 0), (1, 0, 5), level_db=-20), [event(2, 100, 2000, snr_db=30 * 256)]),
+    )
+    batch = device_mixer(world, device).render(plan).to_host()
+    cpu = Mixer(world.spec, world.bank, world.backgrounds).render(plan)
+
+    assert batch.failures is cpu.failures is None
+    assert same_pcm(batch.audio, cpu.audio)
+    for name in ("scene_gain_db", "level_dbfs", "level_lufs", "gain_db", "snr_loudness_db", "snr_band_db"):
+        np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=1e-5, err_msg=name)
 
 
 def test_a_tile_looks_at_its_own_events_only(world: World, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
