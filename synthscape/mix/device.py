@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, Final
 
@@ -127,15 +127,11 @@ class DeviceBatch:
         above = self.loudness - self.background_lufs[self._scene]
         return self._of_events(10.0, self.signal_share, 1.0) + above + self.gain_db
 
-    def to_host(self) -> SceneBatch:
-        """The same as a :class:`SceneBatch`, in NumPy."""
-
-        def array(tensor: torch.Tensor | None) -> Any:
-            return None if tensor is None else tensor.cpu().numpy()
-
+    def levels(self) -> SceneBatch:
+        """What was measured, as a :class:`SceneBatch` in NumPy with audio of no samples."""
         return SceneBatch(
             plan=self.plan,
-            audio=array(self.audio if self.pcm is None else self.audio[:, :0]),
+            audio=np.zeros((len(self.plan), 0), np.float32),
             scene_gain_db=self.scene_gain_db,
             level_dbfs=self.level_dbfs,
             level_lufs=self.level_lufs,
@@ -146,11 +142,15 @@ class DeviceBatch:
             snr_band_db=self.snr_band_db,
             snr_loudness_db=self.snr_loudness_db,
             tail_samples=self.tail_samples,
-            pcm=array(self.pcm),
-            stems=array(self.stems),
-            background=array(self.background),
             failures=self.failures,
         )
+
+    def to_host(self) -> SceneBatch:
+        """The same as a :class:`SceneBatch`, copied to NumPy; as there, ``pcm`` is in place of ``audio``."""
+        names = ["audio" if self.pcm is None else "pcm", "stems", "background"]
+        tensors = {name: getattr(self, name) for name in names}
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor is not None}
+        return replace(self.levels(), **arrays)
 
     @property
     def _scene(self) -> NDArray[np.int64]:

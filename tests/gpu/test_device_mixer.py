@@ -12,11 +12,13 @@ import pytest
 
 from synthscape.bank.store import ClipStore
 from synthscape.bank.writer import StoreWriter
-from synthscape.errors import MixError
+from synthscape.errors import MixError, SpecError
 from synthscape.mix.levels import scene_gain_db
 from synthscape.mix.mixer import Mixer
 from synthscape.mix.reference import reference_scene
 from synthscape.plan.plan import NO_LEVEL, NOISE, PROCEDURAL_TAIL, ScenePlan
+from synthscape.spec import Spec
+from synthscape.tasks.generator import SceneGenerator
 from tests.gpu.scenes import World, event, make_world, plan_of, scene
 from tests.hand_built import RATE
 
@@ -311,6 +313,30 @@ def test_no_scenes_and_no_events(world: World, device: str) -> None:
     assert quiet.failures is None
     assert quiet.stems.shape == (0, 300)
     assert (quiet.audio == quiet.background).all()
+
+
+def test_a_generator_mixes_on_its_device(
+    spec_of: Callable[..., Spec], device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SceneGenerator(spec, device): audio is a tensor there; tables and PCM are those of the CPU."""
+    import torch
+
+    from synthscape.mix import device as module
+
+    if device == "cpu":  # the interpreter in place of a GPU
+        monkeypatch.setattr(module, "_checked_device", lambda name: torch.device("cpu"))
+    spec = spec_of("events.rate=null", "events.count=2", "duration=0.5", "background.mix.probability=0")
+    on_cpu, on_device = (SceneGenerator(spec, name).render(range(2), stems=True) for name in ("cpu", "cuda"))
+
+    assert on_device.audio.device.type == device
+    assert on_device.stems.shape == on_cpu.stems.shape
+    assert on_device.events["scene_id"].tolist() == on_cpu.events["scene_id"].tolist()
+    assert len(on_cpu.events) > 1
+    np.testing.assert_allclose(on_device.events["snr_band_db"], on_cpu.events["snr_band_db"], atol=1e-4)
+    for i in range(2):
+        assert np.abs(on_device.pcm(i).astype(int) - on_cpu.pcm(i)).max() <= 1
+    with pytest.raises(SpecError, match="device 'tpu': expected cpu, cuda, or cuda:1"):
+        SceneGenerator(spec, "tpu")
 
 
 def test_scene_gains_by_table_are_those_of_the_host(device: str) -> None:
