@@ -21,14 +21,14 @@ from synthscape.bank.schema import ALIGN_SAMPLES
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import GAIN_STEPS, band_bins, reference_band, scene_gain_db
+from synthscape.mix.levels import GAIN_STEPS, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.surroundings import Kernel, Surroundings, active_as_played
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NOISE, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
-from synthscape_kernels import ramps, tiles, triton_launch
+from synthscape_kernels import bins, ramps, tiles, triton_launch
 from synthscape_kernels import triton_mix as kernels
 from synthscape_kernels.filters import FilterBank
 from synthscape_kernels.triton_mix import TILE, Events, Layers, Ratios
@@ -557,11 +557,11 @@ class DeviceMixer:
         """The transforms of the events that have a band; ``start`` is where the samples of each are."""
         n = plan.offset - plan.onset
         first, last = np.full(len(n), -1, np.int64), np.full(len(n), -1, np.int64)
-        low_hz, high_hz = self._low_hz[plan.clip], self._high_hz[plan.clip]
-        for e in np.flatnonzero(~np.isnan(low_hz) & self._measure_band).tolist():
-            p, q = int(plan.ratio_p[plan.ratio[e]]), int(plan.ratio_q[plan.ratio[e]])
-            band = reference_band(low_hz[e], high_hz[e], p, q, plan.sample_rate / 2)
-            first[e], last[e] = band_bins(int(n[e]), plan.sample_rate, *band)
+        if self._measure_band:
+            bins.event_bins(
+                self._low_hz[plan.clip], self._high_hz[plan.clip], plan.ratio, plan.ratio_p, plan.ratio_q, n,
+                plan.sample_rate, first, last,
+            )  # fmt: skip
         return band_batches(start, n, first, last)
 
     def _check_lengths(self, plan: ScenePlan) -> None:

@@ -55,8 +55,8 @@ def resources(kernel: Any) -> dict[str, Any]:
         **{name.lower(): int(found[name]) for name in ("REG", "STACK", "LOCAL", "SHARED")},
         "spills": len(re.findall(r"\b(?:STL|LDL)\b", code)),
         "warps": kernel.metadata.num_warps,
+        "fused": len(re.findall(r"\b[DF]FMA\b", code)),
         # In PTX, as the assembler divides integers by way of float reciprocals.
-        "fused": len(re.findall(r"\bfma\.\S*f(?:32|64)\b", kernel.asm["ptx"])),
         "special": len(re.findall(r"\b(?:div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\.\S*f(?:32|64)", kernel.asm["ptx"])),
         "atomics": len(re.findall(r"\b(?:ATOM|ATOMG|ATOMS|RED|REDG)\b", code)),
         "loads": sorted(set(re.findall(r"\bLDG\.E[.\w]*", code))),
