@@ -8,9 +8,8 @@ wants to know - achieved levels, failures - is copied back while the caller goes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +18,10 @@ from numpy.typing import NDArray
 
 from synthscape.bank.schema import ALIGN_SAMPLES
 from synthscape.bank.store import ClipStore
-from synthscape.errors import MixError
-from synthscape.mix.batch import SceneBatch
+from synthscape.errors import MixError, SynthscapeError
+from synthscape.mix.device_bands import BandBatch, band_batches, band_energies, transform_sizes
+from synthscape.mix.device_batch import DeviceBatch, copied_later
+from synthscape.mix.device_slots import Arrays, Slots, Tensors
 from synthscape.mix.levels import GAIN_STEPS, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
@@ -34,137 +35,12 @@ from synthscape_kernels.filters import FilterBank
 from synthscape_kernels.triton_mix import TILE, Events, Layers, Ratios
 
 Floats = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
-Tensors = dict[str, torch.Tensor]
 
 BANK_LIMIT_BYTES: Final = 16 * 2**30
 _INT32_SAMPLES: Final = 2**31 - 8 * TILE  # positions are int32 in the kernels
 _LANES: Final = 256
-_MOST_ROWS: Final = 128  # of a batch of transforms
 _LOUDEST_DB: Final = 200  # peaks up to here can be scaled to -1 dBFS
 _CANCELLED: Final = 1e-12  # power of a sum of layers, against its parts, that is rounding noise
-
-
-@dataclass(frozen=True)
-class DeviceBatch:
-    """Mixed scenes on a device; fields and properties are those of :class:`synthscape.mix.batch.SceneBatch`.
-
-    ``audio`` and the others may be used at once, in stream order. The first look at a level or at ``failures`` waits
-    until the scenes are mixed. Scenes that failed are zero.
-    """
-
-    plan: ScenePlan
-    audio: torch.Tensor  # float32 [s, samples]
-    pcm: torch.Tensor | None  # int16 [s, samples], if asked for
-    stems: torch.Tensor | None  # float32 [e, samples], if asked for, before the scene gain
-    background: torch.Tensor | None  # float32 [s, samples], if asked for, before the scene gain
-    visited: torch.Tensor  # int32 [s, tiles]: events that were looked at for each tile
-    _measure: Callable[[], dict[str, Floats]] = field(repr=False)
-    _name_failures: Callable[[dict[str, Floats]], dict[int, str]] = field(repr=False)
-    signal_share: Floats = field(repr=False)
-    tail_samples: NDArray[np.int64] = field(repr=False)
-    background_lufs: Floats | None = field(repr=False)  # [s] before the scene gain; None where it is not measured
-    loudness: Floats = field(repr=False)  # [e] LUFS at unit gain
-    _in_lufs: bool = field(repr=False)
-
-    @cached_property
-    def measured(self) -> dict[str, Floats]:
-        """Energies and gains as the kernels found them, float64."""
-        return self._measure()
-
-    @cached_property
-    def failures(self) -> dict[int, str] | None:
-        """Position in the batch -> why the scene could not be mixed."""
-        return self._name_failures(self.measured) or None
-
-    @cached_property
-    def scene_gain_db(self) -> Floats:
-        """[s] 0 or less: what kept the peak under -1 dBFS."""
-        return np.where(self._delivered, [scene_gain_db(peak) for peak in self.measured["peak"].tolist()], 0.0)
-
-    @cached_property
-    def level_dbfs(self) -> Floats:
-        """[s] background level in the audio as delivered, scene gain included."""
-        with np.errstate(divide="ignore"):
-            level = 10.0 * np.log10(self.measured["background"])
-        return np.where(self._delivered, level + self.scene_gain_db, np.nan)
-
-    @cached_property
-    def level_lufs(self) -> Floats:
-        """[s] the same in LUFS; NaN unless the spec asks for LUFS."""
-        if self.background_lufs is None or not self._in_lufs:
-            return np.full(len(self.plan), np.nan)
-        return np.where(self._delivered, self.background_lufs + self.scene_gain_db, np.nan)
-
-    @cached_property
-    def gain_db(self) -> Floats:
-        """[e] from the clip as stored to the mix, before the scene gain."""
-        return self._of_events(20.0, self.measured["gain"], 1.0)
-
-    @cached_property
-    def snr_scene_db(self) -> Floats:
-        """[e] against the whole background."""
-        samples = self.plan.offset - self.plan.onset
-        noise = self.measured["background"][self._scene] * samples
-        return self._of_events(10.0, self.signal_share * self.measured["event"], noise) + self.gain_db
-
-    @cached_property
-    def snr_local_db(self) -> Floats:
-        """[e] against the background in [onset, offset)."""
-        return self._of_events(10.0, self.signal_share * self.measured["event"], self.measured["local"]) + self.gain_db
-
-    @cached_property
-    def snr_band_db(self) -> Floats:
-        """[e] both in the event's band, in [onset, offset)."""
-        signal = self.signal_share * self.measured["event_band"]
-        return self._of_events(10.0, signal, self.measured["background_band"]) + self.gain_db
-
-    @cached_property
-    def snr_loudness_db(self) -> Floats:
-        """[e] LU, against the whole background; NaN unless the reference is loudness."""
-        if self.background_lufs is None:
-            return np.full(self.plan.n_events, np.nan)
-        above = self.loudness - self.background_lufs[self._scene]
-        return self._of_events(10.0, self.signal_share, 1.0) + above + self.gain_db
-
-    def levels(self) -> SceneBatch:
-        """What was measured, as a :class:`SceneBatch` in NumPy with audio of no samples."""
-        return SceneBatch(
-            plan=self.plan,
-            audio=np.zeros((len(self.plan), 0), np.float32),
-            scene_gain_db=self.scene_gain_db,
-            level_dbfs=self.level_dbfs,
-            level_lufs=self.level_lufs,
-            gain_db=self.gain_db,
-            signal_share=self.signal_share,
-            snr_scene_db=self.snr_scene_db,
-            snr_local_db=self.snr_local_db,
-            snr_band_db=self.snr_band_db,
-            snr_loudness_db=self.snr_loudness_db,
-            tail_samples=self.tail_samples,
-            failures=self.failures,
-        )
-
-    def to_host(self) -> SceneBatch:
-        """The same as a :class:`SceneBatch`, copied to NumPy; as there, ``pcm`` is in place of ``audio``."""
-        names = ["audio" if self.pcm is None else "pcm", "stems", "background"]
-        tensors = {name: getattr(self, name) for name in names}
-        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor is not None}
-        return replace(self.levels(), **arrays)
-
-    @property
-    def _scene(self) -> NDArray[np.int64]:
-        return np.repeat(np.arange(len(self.plan)), np.diff(self.plan.event_offsets))
-
-    @property
-    def _delivered(self) -> NDArray[np.bool_]:
-        delivered = np.ones(len(self.plan), dtype=bool)
-        delivered[list(self.failures or {})] = False
-        return delivered
-
-    def _of_events(self, factor: float, value: Floats, against: Floats | float) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self._delivered[self._scene], factor * (np.log10(value) - np.log10(against)), np.nan)
 
 
 class DeviceMixer:
@@ -260,8 +136,8 @@ class DeviceMixer:
             pcm: also give the scenes as PCM16.
 
         Raises:
-            MixError: a scene or clip is too long for the kernels, or a background has no recorded level though the
-                plan asks for it.
+            MixError: the scenes don't fit in the device's memory, or one is too long for the kernels. Other scenes
+                that can't be mixed are named in the batch's ``failures``.
         """
         with torch.cuda.device(self.device if self.device.type == "cuda" else -1):  # -1: none
             try:
@@ -276,8 +152,9 @@ class DeviceMixer:
         s, e = len(plan), plan.n_events
         n_tiles = max(1, -(-int(plan.n_samples.max(initial=0)) // TILE))
         filters = self._filters_for(plan)
-        apart = {int(i): self._heard_through(plan, int(i)) for i in np.flatnonzero(self._surroundings.propagated(plan))}
-        layers = self._layer_columns(plan)
+        broken: dict[int, str] = {}  # scenes that can't be mixed; they are, but not delivered
+        apart = self._heard_through(plan, broken)
+        layers = self._layer_columns(plan, broken)
         events = self._event_columns(plan, apart)
         self._check_lengths(plan)
         lists = self._lists(plan, layers, events, apart, n_tiles)
@@ -291,10 +168,14 @@ class DeviceMixer:
             **lists,
             "n_samples": plan.n_samples.astype(np.int32),
             "event_offsets": plan.event_offsets.astype(np.int32),
+            "scene_ok": ~np.isin(np.arange(s), list(broken)),
         }
         audio_bank = self._gathered(plan, host, filters)
         device = self._columns.send_arrays(host)
         ratios = Ratios(*(self._ratios[name] for name in Ratios._fields))
+        if self.device.type == "cuda":  # a caller may use several streams
+            for tensor in ratios:
+                tensor.record_stream(torch.cuda.current_stream())
         new, launch = self._new, triton_launch.launch
         filtered = not self._keep_pieces and bool((events["ratio_p"] != events["ratio_q"]).any())
 
@@ -382,7 +263,7 @@ class DeviceMixer:
         most = peak.amax(dim=1)
         thresholds, factors = _gain_table(self.device)
         steps = torch.searchsorted(thresholds, most)
-        deliver = (background_ok & events_ok & (steps < len(factors) - 1)).to(torch.int32)
+        deliver = (device["scene_ok"] & background_ok & events_ok & (steps < len(factors) - 1)).to(torch.int32)
         pcm_audio = new((s, row), torch.int16) if pcm else None
         launch(
             kernels.finish, s * n_tiles, audio, factors[steps], deliver, n_tiles, pcm_audio if pcm else audio,
@@ -408,14 +289,14 @@ class DeviceMixer:
             background_lufs=background_lufs if self._in_lufs or self._reference == "loudness" else None,
             loudness=loudness,
             _in_lufs=self._in_lufs,
-            _measure=_later(
+            _measure=copied_later(
                 {
                     "peak": most, "background": background_power, "layer": layer_power, "gain": gain,
                     "event": energy[0], "local": energy[1], "event_band": band[0], "background_band": band[1],
                     "pooled": pooled,
                 }
             ),
-            _name_failures=lambda measured: self._failures(plan, layers, events, measured),
+            _name_failures=lambda measured: self._failures(plan, layers, events, measured, broken),
         )  # fmt: skip
 
     # Columns, on the host.
@@ -465,7 +346,7 @@ class DeviceMixer:
             wanted = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
         return {**columns, "wanted": wanted, "group_first": first}
 
-    def _layer_columns(self, plan: ScenePlan) -> Arrays:
+    def _layer_columns(self, plan: ScenePlan, broken: dict[int, str]) -> Arrays:
         noise, there = plan.background == NOISE, plan.background != NO_BACKGROUND
         stored = there & ~noise
         row = np.maximum(plan.background, 0)
@@ -484,9 +365,9 @@ class DeviceMixer:
         ramp, ramp_starts = _tables(ramps.crossfade_tables, crossfade, 2)
         as_recorded = np.broadcast_to((plan.level_dbfs == AS_RECORDED)[:, None], row.shape)
         unknown = as_recorded & stored & ~(recorded > 0)
-        if unknown.any():
-            raise MixError(
-                f"{self._named_background(int(row[unknown][0]))} has no `peak`, so its recorded level is not known; "
+        for scene, which in np.argwhere(unknown).tolist():
+            broken[scene] = (
+                f"{self._named_background(int(row[scene, which]))} has no `peak`, so its recorded level is not known; "
                 "set background.level_dbfs"
             )
         second = 10.0 ** (plan.background_mix_db / DB_STEPS / 20.0)
@@ -505,7 +386,7 @@ class DeviceMixer:
             "looped": looped,
             "copied": there & (p == q) & ~looped,
             "loop_end": np.where(there & ((p != q) | looped), n_samples, 0).astype(np.int32),
-            "gain": np.where(as_recorded, recorded, gain),
+            "gain": np.where(as_recorded, np.nan_to_num(recorded), gain),
             "normalise": ~as_recorded[:, 0],
             "mixed": ~as_recorded[:, 0] & ~alone & (not self._in_lufs),
             "level": level,
@@ -549,9 +430,16 @@ class DeviceMixer:
             }
         return lists
 
-    def _heard_through(self, plan: ScenePlan, e: int) -> Kernel:
-        scene = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
-        return self._surroundings.kernel(plan, scene, e)
+    def _heard_through(self, plan: ScenePlan, broken: dict[int, str]) -> dict[int, Kernel]:
+        """What each propagated event is heard through; scenes for which there is none are noted in ``broken``."""
+        apart: dict[int, Kernel] = {}
+        for e in np.flatnonzero(self._surroundings.propagated(plan)).tolist():
+            scene = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
+            try:
+                apart[e] = self._surroundings.kernel(plan, scene, e)
+            except SynthscapeError as error:
+                broken.setdefault(scene, str(error))
+        return apart
 
     def _bands(self, plan: ScenePlan, start: NDArray[np.int64]) -> list[BandBatch]:
         """The transforms of the events that have a band; ``start`` is where the samples of each are."""
@@ -728,7 +616,7 @@ class DeviceMixer:
         """From dry calls in ``pieces`` to what is heard of them through their surroundings, in float64."""
         for i, (taps, lead, _) in apart.items():
             n = int(plan.clip_offset[i] - plan.clip_onset[i])
-            points = int(_transform_sizes(np.array([n + len(taps) - 1]))[0])
+            points = int(transform_sizes(np.array([n + len(taps) - 1]))[0])
             dry = int(events["play_piece"][i])
             spectrum = torch.fft.rfft(pieces[dry : dry + n].double(), points)
             spectrum *= torch.fft.rfft(device[f"taps_{i}"], points)
@@ -776,17 +664,20 @@ class DeviceMixer:
 
     # Failures, by name.
 
-    def _failures(self, plan: ScenePlan, layers: Arrays, events: Arrays, measured: dict[str, Floats]) -> dict[int, str]:
+    def _failures(
+        self, plan: ScenePlan, layers: Arrays, events: Arrays, measured: dict[str, Floats], broken: dict[int, str]
+    ) -> dict[int, str]:
         failures: dict[int, str] = {}
-        loudest = 10.0 ** (_LOUDEST_DB / 20.0)
         for i in range(len(plan)):
             problem = self._background_problem(plan, i, layers, measured) or self._event_problem(
                 plan, i, events, measured
             )
-            if problem is None and not measured["peak"][i] < loudest:
+            if problem is None and not measured["peak"][i] < 10.0 ** (_LOUDEST_DB / 20.0):
                 problem = f"the mix peaks at {measured['peak'][i]:g} of full scale; ask for a lower SNR"
-            if problem is not None:
-                failures[i] = problem if problem.startswith("scene") else f"scene {int(plan.scene[i])}: {problem}"
+            if i in broken:
+                failures[i] = broken[i]
+            elif problem is not None:
+                failures[i] = f"scene {int(plan.scene[i])}: {problem}"
         return failures
 
     def _background_problem(self, plan: ScenePlan, i: int, layers: Arrays, measured: dict[str, Floats]) -> str | None:
@@ -820,192 +711,6 @@ class DeviceMixer:
                     "exclude the clip, or use events.snr.reference: local"
                 )
         return None
-
-
-@dataclass(frozen=True)
-class BandBatch:
-    """Some events' transforms, of one size."""
-
-    points: int
-    count: int
-    table: NDArray[np.int64]  # [5, rows]: start, n, first and last bin, event; rows beyond ``count`` are idle
-
-
-def band_batches(
-    start: NDArray[np.int64], n: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
-) -> list[BandBatch]:
-    """Sort the transforms of events by size, for :func:`band_energies`.
-
-    Args:
-        start, n: where the samples of each event begin, and how many they are, int64 [e].
-        first, last: bins of its band, int64 [e]; first < 0: it has none.
-
-    Sizes are few, and each is transformed in batches of one fixed number of rows: an event's result doesn't depend on
-    what else is in the batch.
-    """
-    size = _transform_sizes(n + 2 * np.maximum(last, 0))
-    batches = []
-    for points in np.unique(size[first >= 0]).tolist():
-        of_size = np.flatnonzero((size == points) & (first >= 0))
-        rows = max(1, min(_MOST_ROWS, 2**22 // points))
-        for begin in range(0, len(of_size), rows):
-            some = of_size[begin : begin + rows]
-            table = np.zeros((5, rows), np.int64)
-            table[1] = 1
-            table[:, : len(some)] = start[some], n[some], first[some], last[some], some
-            batches.append(BandBatch(points, len(some), table))
-    return batches
-
-
-def band_energies(spans: torch.Tensor, table: torch.Tensor, batch: BandBatch, *, out: torch.Tensor) -> None:
-    """Energies of pairs of signals in their bands: ``levels.band_energies`` for ragged pairs, on a device.
-
-    Args:
-        spans: float32 [2, samples]: the signals of an event are ``spans[:, start:start + n]``.
-        table: that of ``batch``, on the device.
-        out: float64 [2, e]; filled where the batch's events are.
-
-    The transform of length n, whatever n is, as a convolution with a chirp (Bluestein 1970), in float64: with
-    w[m] = exp(-i pi m**2 / n), Z[k] = w[k] sum_m z[m] w[m] conj w[k - m]. Chirps come from m**2 mod 2 n in integers, so
-    they are exact for any length. Only bins up to ``last`` are wanted, on both sides, so n + 2 ``last`` points do.
-    """
-    start, n, _, last = table[:4, :, None]
-    m = torch.arange(batch.points, device=spans.device)[None]
-    angle = (m * m % (2 * n)).double() * (-math.pi / n.double())
-    chirp = torch.polar(torch.ones_like(angle), angle)
-    at = (start + m).clamp_max(spans.shape[1] - 1)
-    z = torch.complex(spans[0][at].double(), spans[1][at].double()) * chirp
-    z = torch.where(m < n, z, 0.0)
-    lag = torch.where(m <= last, m, batch.points - m)
-    kernel = torch.fft.fft(chirp.gather(1, lag).conj())
-    z = torch.fft.ifft(torch.fft.fft(z).mul_(kernel))
-    energy = torch.empty((2, batch.count), dtype=torch.float64, device=spans.device)
-    rows = table.to(torch.int32)
-    triton_launch.launch(
-        kernels.band_sums, batch.count, torch.view_as_real(z), torch.view_as_real(chirp), rows[1], rows[2], rows[3],
-        batch.points, energy, LANES=_LANES,
-    )  # fmt: skip
-    out[:, table[4, : batch.count]] = energy / n[: batch.count, 0].double()
-
-
-def _transform_sizes(points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The next of 4, 5, 6, 7 times a power of two, at least 64."""
-    points = np.maximum(points, 64)
-    power = 2 ** np.maximum(np.ceil(np.log2(points)).astype(np.int64) - 3, 0)
-    power = np.where(8 * power < points, 2 * power, power)
-    return np.asarray(power * np.maximum(-(-points // power), 4))
-
-
-class Slots:
-    """Two reused buffers in pinned memory, with their copies on a device, filled in turn.
-
-    A copy runs on a side stream. The next kernels on the current stream wait for it; the host fills a buffer again only
-    when its copy is through, and a copy overwrites a device buffer only when the kernels that read it are (``used``).
-    On a CPU the buffer is the copy.
-    """
-
-    def __init__(self, device: torch.device):
-        self._device = device
-        self._cuda = device.type == "cuda"
-        self._turn = 0
-        self._host: list[torch.Tensor | None] = [None, None]
-        self._there: list[torch.Tensor | None] = [None, None]
-        self._sent = False
-        if self._cuda:
-            cuda: Any = torch.cuda
-            self._side = cuda.Stream(device)
-            self._copied, self._read = [cuda.Event(), cuda.Event()], [cuda.Event(), cuda.Event()]
-
-    def send(self, size: int, fill: Callable[[NDArray[np.uint8]], None]) -> torch.Tensor:
-        """Let ``fill`` write ``size`` bytes, and give them on the device, uint8."""
-        if not self._cuda:
-            buffer = torch.zeros(size, dtype=torch.uint8)
-            fill(buffer.numpy())
-            return buffer
-        turn = self._turn
-        main = torch.cuda.current_stream(self._device)
-        self._copied[turn].synchronize()
-        host, there = self._host[turn], self._there[turn]
-        if host is None or there is None or len(host) < size:
-            room = size + size // 4
-            host = self._host[turn] = torch.empty(room, dtype=torch.uint8, pin_memory=True)
-            there = self._there[turn] = torch.empty(room, dtype=torch.uint8, device=self._device)
-            there.record_stream(self._side)
-            self._side.wait_stream(main)  # its memory may just have been freed by what still runs there
-        fill(host[:size].numpy())
-        self._side.wait_event(self._read[turn])
-        with torch.cuda.stream(self._side):
-            there[:size].copy_(host[:size], non_blocking=True)
-            self._copied[turn].record(self._side)
-        main.wait_event(self._copied[turn])
-        self._sent = True
-        return there[:size]
-
-    def send_arrays(self, arrays: Arrays) -> Tensors:
-        """Arrays as tensors on the device, in one copy; each begins on a multiple of 16 bytes."""
-        begins, at = {}, 0
-        for name, array in arrays.items():
-            begins[name] = at
-            at += -(-max(array.nbytes, 1) // 16) * 16
-
-        def fill(buffer: NDArray[np.uint8]) -> None:
-            for name, array in arrays.items():
-                begin = begins[name]
-                buffer[begin : begin + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-        sent = self.send(at, fill)
-        tensors = {}
-        for name, array in arrays.items():
-            raw = sent[begins[name] : begins[name] + array.nbytes]
-            tensors[name] = raw.view(torch.from_numpy(array[:0].copy()).dtype)
-        return tensors
-
-    def send_samples(self, clips: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], torch.Tensor]:
-        """Pack clips, each on a multiple of 8 samples, with TILE samples behind the last: their starts, and int16."""
-        lengths = np.array([len(clip) for clip in clips], np.int64)
-        padded = -(-lengths // ALIGN_SAMPLES) * ALIGN_SAMPLES
-        starts = np.cumsum(padded) - padded
-
-        def fill(buffer: NDArray[np.uint8]) -> None:
-            samples = buffer.view(np.int16)
-            for clip, start in zip(clips, starts.tolist(), strict=True):
-                samples[start : start + len(clip)] = clip
-
-        return starts, self.send(2 * (int(padded.sum()) + TILE), fill).view(torch.int16)
-
-    def used(self) -> None:
-        """What reads the last buffer is queued on the current stream; the other one is next."""
-        if self._sent:
-            self._read[self._turn].record(torch.cuda.current_stream(self._device))
-            self._turn = 1 - self._turn
-            self._sent = False
-
-
-def _later(tensors: Tensors) -> Callable[[], dict[str, Floats]]:
-    """Start copying tensors to the host, as float64; the function waits for them and gives them."""
-    packed = torch.cat([tensor.double().reshape(-1) for tensor in tensors.values()])
-    event: Any = None
-    if packed.is_cuda:
-        cuda: Any = torch.cuda
-        host = torch.empty(packed.shape, dtype=torch.float64, pin_memory=True)
-        host.copy_(packed, non_blocking=True)
-        event = cuda.Event()
-        event.record()
-    else:
-        host = packed
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-
-    def wait() -> dict[str, Floats]:
-        if event is not None:
-            event.synchronize()
-        values, at, found = host.numpy(), 0, {}
-        for name, shape in shapes.items():
-            size = math.prod(shape)
-            found[name] = values[at : at + size].reshape(shape).copy()
-            at += size
-        return found
-
-    return wait
 
 
 @cache

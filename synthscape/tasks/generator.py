@@ -27,7 +27,8 @@ from synthscape.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthscape.mix.device import DeviceBatch, DeviceMixer
+    from synthscape.mix.device import DeviceMixer
+    from synthscape.mix.device_batch import DeviceBatch
 
 
 class SceneGenerator:

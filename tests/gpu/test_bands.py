@@ -15,8 +15,8 @@ def test_ragged_bands_are_those_of_the_dft(device: str) -> None:
     """For any length and band, energies agree with the CPU's to 1e-4 dB, also of a background 60 dB weaker."""
     import torch
 
-    from synthscape.mix.device import band_batches
-    from synthscape.mix.device import band_energies as on_device
+    from synthscape.mix.device_bands import band_batches
+    from synthscape.mix.device_bands import band_energies as on_device
 
     rng = np.random.default_rng(0)
     bands = [(0.0, 4000.0), (500.0, 900.0), (3000.0, 4000.0), (1000.0, 1000.0)]
@@ -46,8 +46,8 @@ def test_a_band_is_what_a_plain_dft_says(device: str) -> None:
     """Without the CPU's shortcut: the two-sided DFT of each signal, summed over the band's bins."""
     import torch
 
-    from synthscape.mix.device import band_batches
-    from synthscape.mix.device import band_energies as on_device
+    from synthscape.mix.device_bands import band_batches
+    from synthscape.mix.device_bands import band_energies as on_device
 
     n = 331
     spans = np.random.default_rng(1).standard_normal((2, n)).astype(np.float32)
@@ -60,12 +60,12 @@ def test_a_band_is_what_a_plain_dft_says(device: str) -> None:
         assert energy == pytest.approx(np.sum(np.abs(np.fft.fft(signal)[keep]) ** 2) / n, rel=1e-9)
 
 
-def test_transform_sizes_are_few_and_large_enough() -> None:
+def testtransform_sizes_are_few_and_large_enough() -> None:
     """Sizes are 4 to 7 times a power of two, at least what is needed and at most a quarter more."""
-    from synthscape.mix.device import _transform_sizes
+    from synthscape.mix.device_bands import transform_sizes
 
     points = np.unique(np.concatenate([np.arange(1, 3000), np.random.default_rng(0).integers(3000, 2**24, 2000)]))
-    sizes = _transform_sizes(points)
+    sizes = transform_sizes(points)
     odd = sizes.copy()
     while (odd % 2 == 0).any():
         odd = np.where(odd % 2 == 0, odd // 2, odd)
