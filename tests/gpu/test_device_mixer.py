@@ -283,6 +283,29 @@ def test_silence_fails_its_scene_by_name(
     assert np.isfinite(batch.audio.cpu().numpy()).all()
 
 
+def test_what_a_scene_lacks_fails_it_alone(world: World, device: str) -> None:
+    """A recorded level that isn't known, or a room that is silent, fails its scene as on the CPU; others are mixed."""
+    plan = plan_of(
+        (scene(600, (1, 0, 0), level_db=np.inf), [event(0, 0, 600)]),
+        (scene(600, (0, 0, 0), level_db=np.inf), [event(0, 0, 600)]),
+        (scene(600, (0, 0, 0)), [event(0, 0, 600), event(1, 0, 600, impulse=0)]),
+    )
+    mixers = [device_mixer(world, device), Mixer(world.spec, world.bank, world.backgrounds)]
+    for mixer in mixers:
+        mixer._background_peak[1] = np.nan
+
+        def silent(plan: ScenePlan, i: int, e: int) -> None:
+            raise MixError(f"event {e} of scene {i} is in a silent room")
+
+        mixer._surroundings.kernel = silent
+    batch, cpu = (mixer.render(plan) for mixer in mixers)
+
+    assert batch.failures == cpu.failures
+    assert batch.failures[2] == "event 3 of scene 2 is in a silent room"
+    assert [bool(scene.any()) for scene in batch.audio] == [False, True, False]
+    assert np.isfinite(batch.snr_scene_db).tolist() == [False, True, False, False]
+
+
 def test_streaming_mixes_one_plan_ahead(world: World, device: str) -> None:
     """Plans come out in order, each as it is mixed by itself, the next one queued before."""
     plans = [plan_of((scene(600, (0, 0, 8 * k)), [event(1, 10 * k, 600)])) for k in range(3)]
