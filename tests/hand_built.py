@@ -87,7 +87,7 @@ _SCENE = {
     "scene": 0, "n_samples": RATE, "n_asked": 0, "n_placed": 0, "n_outside": 0, "n_redrawn": 0, "n_ratios_refused": 0,
     "background": (0, NO_BACKGROUND), "background_ratio": (0, 0), "background_offset": (0, 0),
     "noise_slope_db": (0, 0), "background_mix_db": 0, "level_dbfs": AS_RECORDED,
-    "background_spl_db": NO_LEVEL, "room": NO_ROOM,
+    "background_spl_db": NO_LEVEL, "room": NO_ROOM, "month": -1, "hour": -1,
 }  # fmt: skip
 _EVENT = {
     "clip": 0, "class_id": 0, "clip_onset": 0, "clip_offset": 800, "onset": 100, "offset": 700, "ratio": 0,
@@ -98,7 +98,8 @@ _EVENT = {
 _DTYPES = {
     "scene": "i8", "n_samples": "i8", "n_asked": "i4", "n_placed": "i4",
     "n_outside": "i4", "n_redrawn": "i4", "n_ratios_refused": "i4", "background": "i8",
-    "background_ratio": "i2", "background_offset": "i8", "background_mix_db": "i4", "level_dbfs": "i4", "clip": "i8",
+    "background_ratio": "i2", "background_offset": "i8", "background_mix_db": "i4", "level_dbfs": "i4",
+    "month": "i1", "hour": "i1", "clip": "i8",
     "class_id": "i4", "clip_onset": "i8", "clip_offset": "i8", "onset": "i8", "offset": "i8", "ratio": "i2",
     "reversed": "?", "snr_db": "i4", "fade_in": "i4", "fade_out": "i4", "gain_group": "i4", "role": "i1",
     "speaker": "i4", "truncated": "?", "altered": "?", "noise_slope_db": "i4", "background_spl_db": "i4",

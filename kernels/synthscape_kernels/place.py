@@ -30,8 +30,10 @@ def _numbered(n: int) -> tuple[np.int64, ...]:
 SCENES, BACKGROUNDS, CLASSES, COUNTS, EVENTS, RATIOS, SHARED, _PARAMETERS, EMPTY = _numbered(9)  # streams
 
 NOISES, PROPAGATION, SURROUNDINGS = (np.int64(i) for i in (16, 17, 18))  # more streams
+COMMUNITY = np.int64(26)  # one more; 24, 25, 27 and 28 are those of ``processes``
 
 DURATION, MEDIUM, N_CLASSES = _numbered(3)  # slots of SCENES
+MONTH, HOUR = _numbered(2)  # slots of COMMUNITY
 PICK, PLAYED_AT, CROP, LEVEL, MIXED, MIX_DB = _numbered(6)  # fields of BACKGROUNDS
 CLASS, CLIP, PLAYED, REVERSE, SNR, ONSET = _numbered(6)  # fields of EVENTS and SHARED
 IS_NOISE, SLOPE = _numbered(2)  # fields of NOISES
@@ -57,10 +59,13 @@ COUNT_ATTEMPTS: Final = 64
     SILENT_BACKGROUND,
     SILENT_EVENT,
     OVER_LIMIT,
-) = _numbered(11)  # in step with synthscape.plan.plan.DROP_REASONS
+    TOO_FEW_CALLERS,
+) = _numbered(12)  # in step with synthscape.plan.plan.DROP_REASONS
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
 NOTHING: Final = np.int64(-1)
+NO_MONTH: Final = np.int64(-1)
+NO_HOUR: Final = np.int64(-1)
 FREE: Final = np.int64(-1)  # no gap process: the onset is free
 ZERO: Final = np.int64(0)
 ONE: Final = np.int64(1)
@@ -85,6 +90,8 @@ RULES: Final = np.dtype(
         ("sample_rate", np.int64),
         ("duration_node", np.int64),
         ("n_classes_node", np.int64),
+        ("month_node", np.int64),  # -1: no month is drawn
+        ("hour_node", np.int64),
         ("process", np.int64),  # COUNT, RATE or GAPS
         ("amount_node", np.int64),  # the count, the rate (1/s) or the gap (s)
         ("snr_node", np.int64),
@@ -159,6 +166,8 @@ SCENE_ROW: Final = np.dtype(
         ("level_dbfs", np.int32),
         ("background_spl_db", np.int32),
         ("room", np.int32),
+        ("month", np.int8),
+        ("hour", np.int8),
         ("background_scale", np.float64),  # power as delivered / power as stored; not part of the plan
         ("noise_power", np.float64),  # what NOISE counts as having in store; not part of the plan
     ]
@@ -213,13 +222,15 @@ class Tables(NamedTuple):
     member: NDArray[np.void]  # of MEMBER
     class_first: NDArray[np.int64]  # [media, classes + 1] into class_group
     class_group: NDArray[np.int64]
-    class_before: NDArray[np.float64]  # [media, classes + 1] weights of the classes before, whole numbers
+    class_before: NDArray[np.float64]  # [times x media, classes + 1] weights of the classes before, whole numbers
+    class_weighted: NDArray[np.int64]  # [times x media] classes with a weight
+    time: NDArray[np.int64]  # [13, 25] by month and hour + 1, 0 where none is drawn: which weights the classes have
     clip_bands: NDArray[np.float32]  # [blocks, bands] energy
     clip_block: NDArray[np.int64]  # [clips + 1] first block of a clip
     backdrop: NDArray[np.void]  # [backgrounds] of BACKDROP_ROW
     medium_first: NDArray[np.int64]  # [media + 1] into medium_row
     medium_row: NDArray[np.int64]
-    medium_before: NDArray[np.float64]  # [media + 1] weights of the media before
+    medium_before: NDArray[np.float64]  # [times, media + 1] weights of the media before
     room_first: NDArray[np.int64]  # [rooms + 1] into room_impulse
     room_impulse: NDArray[np.int64]  # rows in the store of impulse responses
     medium_room_first: NDArray[np.int64]  # [media + 1] into medium_room
@@ -803,6 +814,18 @@ def _propagate(job: Any, s: Any, event: Any, at: Any, placed: Any, position: Any
 
 
 @compiled
+def _set_levels(job: Any, s: Any, event: Any, at: Any, placed: Any, position: Any) -> None:
+    """How loud and how far the events ``at`` to ``at + placed - 1`` are, by the draws of ``event``: all alike."""
+    rules = job.tables.rules[0]
+    snr_db = np.int64(NO_LEVEL)
+    if rules.source_level_node < 0:
+        snr_db = _quantised_db(_event_value(job, s, rules.snr_node, event, ZERO, SNR, position))
+    for j in range(at, at + placed):
+        job.event[j].snr_db = snr_db
+    _propagate(job, s, event, at, placed, position)
+
+
+@compiled
 def _place_event(
     job: Any, s: Any, event: Any, begin: Any, at: Any, medium: Any, class_id: Any, position: Any, pointer: Any
 ) -> Any:
@@ -841,12 +864,7 @@ def _place_event(
                 start = below(seed, EVENTS, scene, slot, n - span + 1)
             placed, outside, reason = _place_group(job, s, begin, at, group, event, class_id, start, ratio, backwards)
             if reason == NO_REASON:
-                snr_db = np.int64(NO_LEVEL)
-                if rules.source_level_node < 0:
-                    snr_db = _quantised_db(_event_value(job, s, rules.snr_node, event, ZERO, SNR, position))
-                for j in range(at, at + placed):
-                    job.event[j].snr_db = snr_db
-                _propagate(job, s, event, at, placed, position)
+                _set_levels(job, s, event, at, placed, position)
                 job.scene[s].n_outside += outside
                 return placed, NO_REASON, start + span
             if pointer >= 0:
@@ -967,27 +985,56 @@ def _number_speakers(job: Any, begin: Any, end: Any) -> None:
 
 
 @compiled
-def plan_scenes(job: Any, start: Any) -> Any:
-    """Plan scenes ``start`` and after until the event rows may not hold the next one: where it stopped."""
+def _begin_scene(job: Any, s: Any) -> Any:
+    """Draw a scene's length, time, medium and backgrounds: (medium, row of its classes' weights, duration in s)."""
     t = job.tables
     rules = t.rules[0]
+    scene = job.number[s]
+    duration_s = _value(job, s, rules.duration_node, SCENES, DURATION, NO_CLASS)
+    job.scene[s].n_samples = to_samples(duration_s, rules.sample_rate)
+    month, hour = NO_MONTH, NO_HOUR
+    if rules.month_node >= 0:
+        month = math.floor(_value(job, s, rules.month_node, COMMUNITY, MONTH, NO_CLASS) + 0.5)
+    if rules.hour_node >= 0:
+        hour = math.floor(_value(job, s, rules.hour_node, COMMUNITY, HOUR, NO_CLASS) + 0.5)
+    job.scene[s].month, job.scene[s].hour = month, hour
+    time = t.time[max(month, ZERO), hour + 1]
+    before = t.medium_before[time]
+    medium = _holding(before, math.floor(uniform(rules.seed, SCENES, scene, MEDIUM) * before[len(before) - 1]))
+    _choose_backgrounds(job, s, medium)
+    _choose_room(job, s, medium)
+    return medium, time * len(t.class_first) + medium, duration_s
+
+
+@compiled
+def _choose_scene_classes(job: Any, s: Any, weights: Any) -> Any:
+    """Classes of a scene (int64 array): as many as asked, or all that have a weight at its time."""
+    t = job.tables
+    wanted = math.floor(_value(job, s, t.rules[0].n_classes_node, SCENES, N_CLASSES, NO_CLASS) + 0.5)
+    wanted = min(wanted, t.class_weighted[weights])
+    return choose_classes(t.rules[0].seed, job.number[s], t.class_before[weights], wanted)
+
+
+@compiled
+def _end_scene(job: Any, s: Any, begin: Any, end: Any) -> None:
+    """Bring a scene's events in order."""
+    _sort_by_onset(job, begin, end)
+    _number_speakers(job, begin, end)
+    job.scene[s].n_events = end - begin
+
+
+@compiled
+def plan_scenes(job: Any, start: Any) -> Any:
+    """Plan scenes ``start`` and after until the event rows may not hold the next one: where it stopped."""
+    rules = job.tables.rules[0]
     at = ZERO
     for s in range(start, len(job.number)):
         if at + rules.max_slots * rules.largest_group > len(job.event):
             return s
         begin = at
-        scene = job.number[s]
-        duration_s = _value(job, s, rules.duration_node, SCENES, DURATION, NO_CLASS)
-        job.scene[s].n_samples = to_samples(duration_s, rules.sample_rate)
-        medium = _holding(
-            t.medium_before,
-            math.floor(uniform(rules.seed, SCENES, scene, MEDIUM) * t.medium_before[len(t.medium_before) - 1]),
-        )
-        _choose_backgrounds(job, s, medium)
-        _choose_room(job, s, medium)
-        if not is_empty(rules.seed, scene, rules.empty_numerator, rules.empty_denominator):
-            n_classes = math.floor(_value(job, s, rules.n_classes_node, SCENES, N_CLASSES, NO_CLASS) + 0.5)
-            chosen = choose_classes(rules.seed, scene, t.class_before[medium], n_classes)
+        medium, weights, duration_s = _begin_scene(job, s)
+        if not is_empty(rules.seed, job.number[s], rules.empty_numerator, rules.empty_denominator):
+            chosen = _choose_scene_classes(job, s, weights)
             if rules.process != GAPS:
                 at = _place_wanted(job, s, begin, medium, chosen, duration_s)
             else:
@@ -995,7 +1042,5 @@ def plan_scenes(job: Any, start: Any) -> Any:
                     at = _run_gaps(job, s, trial * rules.max_slots, begin, medium, chosen)
                     if job.scene[s].n_asked > 0:
                         break
-        _sort_by_onset(job, begin, at)
-        _number_speakers(job, begin, at)
-        job.scene[s].n_events = at - begin
+        _end_scene(job, s, begin, at)
     return len(job.number)

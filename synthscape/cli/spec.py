@@ -27,7 +27,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 @spec_app.command()
 def check(spec: SpecArgument, overrides: OverridesArgument = None, json: JsonOption = False) -> None:
-    """Check a spec, and that its stores are there. Exit code 2: the spec is wrong; 1: a store is missing."""
+    """Check a spec, and that its stores are there. Exit code 2: the spec is wrong; 1: a store or table is missing."""
     from synthscape.spec.load import load_with_origins
 
     loaded, origins = load_with_origins(spec, overrides or [])
@@ -84,6 +84,10 @@ def _missing_stores(spec: Spec, origins: Origins) -> list[str]:
                 f"{origins.of(key)}: {key_text(key)}: expected a clip store at {path}, got {got}; "
                 f"make one with {make}, or set {key_text(key)}=FOLDER"
             )
+    table = spec.community.table
+    if table is not None and not Path(table).is_file():
+        place = origins.of(("community", "table"))
+        missing.append(f"{place}: community.table: expected a file at {table}, got none; set another")
     return missing
 
 

@@ -29,6 +29,8 @@ _PLAN_OF_SCENES: Final = (
     "level_dbfs",
     "background_spl_db",
     "room",
+    "month",
+    "hour",
 )
 _PLAN_OF_ALL: Final = ("sample_rate", "ratio_p", "ratio_q", "event_offsets")
 _PLAN_OF_EVENTS: Final = tuple(

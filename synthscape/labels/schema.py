@@ -69,7 +69,7 @@ EVENTS_SCHEMA: Final = pa.schema(
             _TEXT,
             "",
             "the caller, `<species>_<n>`: n counts a species' callers from 1 by first onset in the scene; "
-            "null where callers are not told apart",
+            "null where callers are not told apart (with bouts, choruses and antiphony they always are)",
         ),
         _field("role", _TEXT, "", "target, distractor or support", nullable=False),
         _field(
@@ -167,15 +167,24 @@ SCENES_SCHEMA: Final = pa.schema(
         _field("duration_s", _DOUBLE, "s", "n_samples / sample_rate", nullable=False),
         _field("n_samples", _INT64, "samples", "length of the scene", nullable=False),
         _field("sample_rate", _INT32, "Hz", "samples per second", nullable=False),
+        _field("month", _INT32, "", "month of the scene, 1 to 12, drawn for its community; null where none is"),
+        _field("hour", _INT32, "", "hour of the scene, 0 to 23, drawn for its community; null where none is"),
         _field(
             "n_asked",
             _INT32,
             "",
-            "placements the spec asked for: calls, or whole tracks with `events.group: track`",
+            "placements the spec asked for: calls, or whole tracks with `events.group: track`, and callers that there "
+            "are too few of",
             nullable=False,
         ),
         _field("n_placed", _INT32, "", "placements made: n_asked less those in drop_reasons", nullable=False),
-        _field("n_outside", _INT32, "", "calls of placed tracks that lie outside of the scene", nullable=False),
+        _field(
+            "n_outside",
+            _INT32,
+            "",
+            "calls of placed tracks, bouts and exchanges that lie outside of the scene",
+            nullable=False,
+        ),
         _field(
             "drop_reasons",
             pa.struct([pa.field(reason, _INT32, nullable=False) for reason in DROP_REASONS]),
@@ -250,7 +259,7 @@ SCENES_SCHEMA: Final = pa.schema(
             nullable=False,
         ),
         _field("split", _TEXT, "", "train, valid or test; null while the dataset is not split"),
-        _field("fingerprint", _TEXT, "", "hash of spec, stores and plan version", nullable=False),
+        _field("fingerprint", _TEXT, "", "hash of spec, stores, community table and plan version", nullable=False),
         _field("audio", _TEXT, "", "the scene's file, from the dataset's folder; null if it was not written"),
         _field("pcm_hash", _TEXT, "", "BLAKE3 (128 bits) of the 16-bit little-endian samples, hex", nullable=False),
     ]

@@ -173,6 +173,8 @@ def scene_table(
         "duration_s": plan.n_samples / plan.sample_rate,
         "n_samples": plan.n_samples,
         "sample_rate": np.full(n, plan.sample_rate),
+        "month": pa.array(plan.month, mask=plan.month < 0),
+        "hour": pa.array(plan.hour, mask=plan.hour < 0),
         "n_asked": plan.n_asked,
         "n_placed": plan.n_placed,
         "n_outside": plan.n_outside,

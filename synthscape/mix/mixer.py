@@ -167,11 +167,13 @@ class Mixer:
                 self._mix(batch, i)
             except SynthscapeError as error:  # a damaged clip ends its scene, not the run
                 failures[i] = str(error)
-                batch.levels[plan.events_of(i)] = np.nan
-                batch.background_power[i] = np.nan
-                for part in (batch.audio, batch.pcm, batch.background):
+                which = plan.events_of(i)
+                batch.levels[which] = np.nan
+                batch.background_power[i] = batch.background_lufs[i] = np.nan
+                batch.scene_gain_db[i] = 0.0
+                for part, where in ((batch.pcm, i), (batch.background, i), (batch.stems, which)):
                     if part is not None:
-                        part[i] = 0
+                        part[where] = 0
         return self._measured(batch, failures)
 
     def _measured(self, batch: _Batch, failures: dict[int, str]) -> SceneBatch:

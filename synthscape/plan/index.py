@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from synthscape.bank.licences import licence_matches
 from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError, StoreError
+from synthscape.plan.callers import TAKES_CALLERS, caller_names, cast_columns, check_callers
+from synthscape.plan.community import Community, class_weights
 from synthscape.spec.schema import Licences, Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels.place import BACKDROP_ROW, CLIP_ROW, MEMBER
@@ -49,12 +51,19 @@ class Index:
     block_samples: int
     largest_group: int
     classes: list[ClassEntry]
+    cast: dict[str, NDArray[Any]] = field(default_factory=dict)  # columns of the kernel's Cast, where callers matter
     filtered: dict[str, int] = field(default_factory=dict)  # reason -> clips or backgrounds left out
     notes: list[str] = field(default_factory=list)
     rooms: list[str] = field(default_factory=list)  # by number
 
 
-def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None) -> Index:
+def build_index(
+    spec: Spec,
+    bank: ClipStore,
+    backgrounds: ClipStore | None,
+    impulses: ClipStore | None = None,
+    community: Community | None = None,
+) -> Index:
     """Read the columns the plan needs and sort clips into classes.
 
     Raises:
@@ -90,9 +99,11 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impu
 
     ready = np.zeros(0, dtype=bool) if backgrounds is None else _ready(spec, backgrounds, filtered)
     groups = _groups(spec, bank, usable, class_ids, filtered)
+    weights = None if community is None else class_weights(community, [c.name for c in classes], filtered, notes)
     media, by_medium = _by_medium(
-        spec, bank, backgrounds, usable, ready, class_ids, len(classes), groups, filtered, notes
+        spec, bank, backgrounds, usable, ready, class_ids, len(classes), groups, weights, filtered, notes
     )
+    by_medium["time"] = np.zeros((13, 25), np.int64) if community is None else community.time
     rooms, by_room = _rooms(spec, impulses, media, filtered, notes)
     recording, background_recording = _codes(bank, backgrounds, "recording_id")
     source, background_source = _codes(bank, backgrounds, "source_uid")
@@ -114,7 +125,7 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impu
         "source": source,
         "site": site,
         "individual": _code(_text(bank, "individual")),
-        "speaker": _code(_speakers(bank)),
+        "speaker": _code(_speakers(bank, every_caller=spec.events.process in TAKES_CALLERS)),
     }
     backdrop: dict[str, NDArray[Any]] = {
         "length": np.zeros(0, np.int64) if backgrounds is None else backgrounds.lengths,
@@ -137,11 +148,16 @@ def build_index(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impu
         **by_medium,
         **by_room,
     }
+    cast: dict[str, NDArray[Any]] = {}
+    if spec.events.process in TAKES_CALLERS:
+        cast = cast_columns(by_medium["class_first"], by_medium["class_group"], members["clip"], tables["clip"])
+        check_callers(spec, cast["class_first"], bank.path)
     return Index(
         tables=tables,
         block_samples=bank.block_samples,
         largest_group=int(np.diff(group_first).max()),
         classes=classes,
+        cast=cast,
         filtered=dict(sorted(filtered.items())),
         notes=notes,
         rooms=rooms,
@@ -404,10 +420,14 @@ def _by_medium(
     class_ids: NDArray[np.int32],
     n_classes: int,
     groups: Groups,
+    weights_of: NDArray[np.int64] | None,
     filtered: Counter[str],
     notes: list[str],
 ) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """The media, and groups of each class and backgrounds for each in turn; a null medium goes with every medium."""
+    """The media, and groups of each class and backgrounds for each in turn; a null medium goes with every medium.
+
+    ``weights_of`` [times, classes] are the community's, None where classes.balance decides.
+    """
     group_first, members = groups
     leaders = members["clip"][group_first[:-1]]
     clip_medium = _text(bank, "medium")
@@ -422,7 +442,7 @@ def _by_medium(
     highest = spec.classes.per_scene.bounds()[1]
     weight_of = _WEIGHTS[spec.classes.balance]
     media: list[str] = []
-    firsts, class_groups, befores, rows, row_first, totals = [], [], [], [], [0], [0.0]
+    firsts, class_groups, all_weights, rows, row_first = [], [], [], [], [0]
     offset = 0
     for name in sorted(known) or [""]:
         fits = (leader_medium.isna() | (leader_medium == name)).to_numpy()
@@ -434,7 +454,7 @@ def _by_medium(
             continue
         counts = np.bincount(leader_class[fits], minlength=n_classes)
         where = f"in medium {name!r} " if name else ""
-        if highest > (counts > 0).sum():
+        if weights_of is None and highest > (counts > 0).sum():
             raise PlanError(
                 f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {int((counts > 0).sum())} "
                 f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer"
@@ -445,25 +465,34 @@ def _by_medium(
         firsts.append(offset + np.append(0, np.cumsum(counts)))
         class_groups.append(order)
         offset += len(order)
-        weights = [weight_of(int(count)) if count else 0 for count in counts]
-        befores.append(np.append(0, np.cumsum(weights)).astype(np.float64))
+        if weights_of is None:
+            all_weights.append(np.array([[weight_of(int(count)) if count else 0 for count in counts]]))
+        else:
+            all_weights.append(weights_of * (counts > 0))
         rows.append(back)
         row_first.append(row_first[-1] + len(back))
-        totals.append(totals[-1] + float(sum(weights)))
         media.append(name)
     if not media and backgrounds is not None:
         raise PlanError(
             f"no clip of {bank.path} and background of {backgrounds.path} share a medium ({_listed(filtered)}); "
             "check the `medium` columns"
         )
+    weights = np.stack(all_weights, axis=1)  # [times, media, classes]
+    totals = weights.sum(axis=2)
     return media, {
         "class_first": np.array(firsts, dtype=np.int64),
         "class_group": np.concatenate(class_groups).astype(np.int64),
-        "class_before": np.array(befores, dtype=np.float64),
+        "class_before": _before(weights.reshape(-1, n_classes)),
+        "class_weighted": (weights > 0).sum(axis=2).ravel(),
         "medium_first": np.array(row_first, dtype=np.int64),
         "medium_row": np.concatenate(rows).astype(np.int64),
-        "medium_before": np.array(totals, dtype=np.float64),
+        "medium_before": _before(totals),
     }
+
+
+def _before(weights: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sums of the weights before each, and of all, along the last axis."""
+    return np.pad(np.cumsum(weights, axis=1), ((0, 0), (1, 0))).astype(np.float64)
 
 
 def _min_ratio(spec: Spec, bank: ClipStore) -> NDArray[np.int16]:
@@ -474,9 +503,14 @@ def _min_ratio(spec: Spec, bank: ClipStore) -> NDArray[np.int16]:
     return _int(bank, "min_ratio_index", np.full(len(bank), -1, dtype=np.int64)).astype(np.int16)
 
 
-def _speakers(bank: ClipStore) -> Text:
-    """Who calls: the individual where it is known, else the track (one track is one caller), else null."""
+def _speakers(bank: ClipStore, *, every_caller: bool) -> Text:
+    """Who calls: the individual where it is known, else the track (one track is one caller), else null.
+
+    With ``every_caller`` null is nobody: see :func:`caller_names`.
+    """
     species, individual, track = (_text(bank, name) for name in ("species", "individual", "track_id"))
+    if every_caller:
+        return caller_names(species, individual, track, _text(bank, "recording_id"))
     known = "individual\0" + species.fillna("") + "\0" + individual
     return known.where(individual.notna(), "track\0" + track)
 

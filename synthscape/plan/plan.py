@@ -38,6 +38,7 @@ DROP_REASONS: Final = (
     "silent_background",  # nothing to measure an SNR against
     "silent_event",  # nothing of the call would be heard
     "over_limit",  # more events than ``events.max_per_scene``
+    "too_few_callers",  # the class has no other caller for a chorus, or to answer
 )
 
 
@@ -58,7 +59,7 @@ class ScenePlan:
     event_offsets: NDArray[np.int64]  # [s + 1]
     n_asked: NDArray[np.int32]  # [s] placements asked for: calls, or whole tracks where tracks are placed as one
     n_placed: NDArray[np.int32]  # [s] placements made; n_asked - n_placed == drops.sum(axis=1)
-    n_outside: NDArray[np.int32]  # [s] calls of placed tracks that the scene cuts off
+    n_outside: NDArray[np.int32]  # [s] calls of placed tracks, bouts and exchanges that the scene cuts off
     n_redrawn: NDArray[np.int32]  # [s] attempts that were redrawn
     n_ratios_refused: NDArray[np.int32]  # [s] drawn ratios the clip could not be played at
     drops: NDArray[np.int32]  # [s, len(DROP_REASONS)]
@@ -70,6 +71,8 @@ class ScenePlan:
     level_dbfs: NDArray[np.int32]  # [s] level of the mixed background, 1/256 dBFS (LUFS if the spec says), AS_RECORDED
     background_spl_db: NDArray[np.int32]  # [s] its level in nature, 1/256 dB re 20 uPa (air), 1 uPa (water), NO_LEVEL
     room: NDArray[np.int32]  # [s] index in the planner's rooms, or NO_ROOM
+    month: NDArray[np.int8]  # [s] 1 to 12, -1 where none is drawn
+    hour: NDArray[np.int8]  # [s] 0 to 23, -1 where none is drawn
 
     clip: NDArray[np.int64]  # [e] row in the bank
     class_id: NDArray[np.int32]  # [e] index in the class list

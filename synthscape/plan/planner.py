@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
+from synthscape.plan.community import Community, read_community
 from synthscape.plan.index import ClassEntry, Index, build_index
 from synthscape.plan.plan import DROP_REASONS, TARGET, ScenePlan
 from synthscape.plan.program import ProgramBuilder
 from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
-from synthscape_kernels import place
+from synthscape_kernels import place, processes
 from synthscape_kernels.place import Job, Tables
+from synthscape_kernels.processes import Cast
 from synthscape_kernels.ratios import GRID, as_ratio
 
 __all__ = ["ClassEntry", "Planner", "listed_ratios", "ratio_table"]
@@ -47,8 +49,17 @@ class Planner:
         ratio_p, ratio_q: the ratio table that plans index into.
     """
 
-    def __init__(self, spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None):
-        index = build_index(spec, bank, backgrounds, impulses)
+    def __init__(
+        self,
+        spec: Spec,
+        bank: ClipStore,
+        backgrounds: ClipStore | None,
+        impulses: ClipStore | None = None,
+        community: Community | None = None,
+    ):
+        if community is None:
+            community = read_community(spec)
+        index = build_index(spec, bank, backgrounds, impulses, community)
         self.sample_rate = spec.sample_rate
         self.classes = index.classes
         self.filtered = index.filtered
@@ -61,6 +72,8 @@ class Planner:
         rising = np.array([float(table[i]) for i in order])
         builder = ProgramBuilder()
         rules = np.array([_rules(spec, builder, index)], place.RULES)
+        self._cast = _cast(spec, builder, index) if index.cast else None
+        self._most_classes = int(spec.classes.per_scene.bounds()[1])
         self._tables = Tables(
             rules=rules,
             program=builder.build(),
@@ -105,13 +118,18 @@ class Planner:
         background = np.zeros((len(numbers), 2), place.BACKGROUND_ROW)
         rules = self._tables.rules[0]
         most = int(rules["max_slots"]) * int(rules["largest_group"])
+        stage = processes.empty_stage(int(rules["max_slots"]), self._most_classes) if self._cast else None
         kept = [np.zeros(0, place.EVENT_ROW)]
         done = 0
         while done < len(numbers):
             event = np.zeros(max(most, min(_EVENTS_PER_CALL, most * (len(numbers) - done))), place.EVENT_ROW)
             order = np.zeros(len(event), np.int64)
             job = Job(self._tables, numbers, scene, drops, background, event, order)
-            begun, done = done, int(place.plan_scenes(job, np.int64(done)))
+            begun = done
+            if self._cast:
+                done = int(processes.plan_process_scenes(job, self._cast, stage, np.int64(done)))
+            else:
+                done = int(place.plan_scenes(job, np.int64(done)))
             kept.append(event[order[: int(scene["n_events"][begun:done].sum())]])
         return scene, drops, background, np.concatenate(kept)
 
@@ -157,6 +175,8 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         process, amount = place.COUNT, events.count
     elif events.rate is not None:
         process, amount = place.RATE, events.rate
+    elif events.process in ("chorus", "antiphony"):
+        process, amount = place.COUNT, Distribution("constant", (1.0,), per="scene")  # for form's sake
     elif events.process == "gaps" and events.gap_s is not None:
         process, amount = place.GAPS, events.gap_s
     else:
@@ -200,6 +220,9 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         "block_samples": index.block_samples,
     }
     content |= _propagation_rules(spec, builder)  # nodes behind all others, whose numbers must stay as they are
+    month, hour = spec.community.month, spec.community.hour
+    content["month_node"] = -1 if month is None else builder.add(month)
+    content["hour_node"] = -1 if hour is None else builder.add(hour)
     return tuple(content[name] for name in place.RULES.names or ())
 
 
@@ -232,3 +255,24 @@ def _propagation_rules(spec: Spec, builder: ProgramBuilder) -> dict[str, Any]:
         "rt60_node": node(propagation.tail.rt60_s),
         "drr_node": node(propagation.tail.direct_to_reverberant_db),
     }
+
+
+def _cast(spec: Spec, builder: ProgramBuilder, index: Index) -> Cast:
+    """The bank's callers and the rules of the spec's process, whose distributions go to the builder."""
+    events = spec.events
+    bout, chorus, antiphony = events.bout, events.chorus, events.antiphony
+    content: dict[str, Any] = {
+        "kind": {"bout": processes.BOUT, "chorus": processes.CHORUS}.get(events.process or "", processes.ANTIPHONY),
+        "calls_node": builder.add(bout.calls),
+        "interval_node": builder.add(bout.interval_s),
+        "callers_node": builder.add(chorus.callers),
+        "duty_node": builder.add(chorus.duty),
+        "synchrony_node": builder.add(chorus.synchrony),
+        "exchanges_node": -1 if antiphony.exchanges is None else builder.add(antiphony.exchanges),
+        "latency_node": builder.add(antiphony.latency_s),
+        "pause_node": builder.add(antiphony.pause_s),
+        "overlap_probability": antiphony.overlap_probability,
+        "other_class": antiphony.partner == "other_class",
+    }
+    rules = tuple(content[name] for name in processes.PROCESS_RULES.names or ())
+    return Cast(rules=np.array([rules], processes.PROCESS_RULES), **index.cast)

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from synthscape.spec.problem import SpecKeyError, number_text, shown
-from synthscape.spec.schema import MOST_EVENTS, Events, Spec
+from synthscape.spec.schema import MOST_EVENTS, Antiphony, Bout, Chorus, Events, Spec
 from synthscape.units import seconds_to_samples
 
 LONGEST_SCENE_SAMPLES: Final = 2**31 - 1
@@ -17,6 +17,7 @@ def check_spec(spec: Spec) -> None:
     """Raise SpecError (a SpecKeyError) where keys contradict each other or ask for more than fits."""
     _check_scene_length(spec)
     _check_classes(spec)
+    _check_community(spec)
     _check_number_of_events(spec)
     events = spec.events
     if events.group == "track" and events.reverse.bounds()[1] > 0:
@@ -57,40 +58,104 @@ def _check_classes(spec: Spec) -> None:
         raise SpecKeyError(key, "cluster or cluster_*", shown(classes.column), "name a cluster column of the bank")
 
 
+def _check_community(spec: Spec) -> None:
+    community = spec.community
+    if community.table is not None:
+        return
+    for name in ("habitat", "month", "hour"):
+        value = getattr(community, name)
+        if value is not None:
+            got = shown(value if isinstance(value, str) else _plain(value))
+            advice = f"add table: FILE, or remove {name}"
+            raise SpecKeyError(("community", name), "community.table beside it", got, advice)
+
+
 def _check_number_of_events(spec: Spec) -> None:
     events = spec.events
     given = [name for name in ("count", "rate", "process") if getattr(events, name) is not None]
+    if events.process == "bout":
+        given.remove("process")
+        if len(given) != 1:
+            got = " and ".join(given) or "none"
+            advice = "keep one, and set the other to null" if given else "add for example count: {poisson: 2}"
+            expected = "the number of bouts as exactly one of events.count, events.rate"
+            raise SpecKeyError(("events", "process"), expected, got, advice)
     if len(given) != 1:
         got = " and ".join(given) or "none"
         advice = "keep one, and set the other to null" if given else "add for example rate: 0.2, or count: {poisson: 5}"
         raise SpecKeyError(
             ("events", *given[-1:]), "exactly one of events.count, events.rate, events.process", got, advice
         )
-    if events.process is not None and events.gap_s is None:
+    if events.process == "gaps" and events.gap_s is None:
         raise SpecKeyError(
             ("events", "process"),
             "events.gap_s beside process: gaps",
             "none",
             "add for example gap_s: {uniform: [0, 2]}",
         )
-    if events.process is None and events.gap_s is not None:
+    if events.process != "gaps" and events.gap_s is not None:
         got = shown(_plain(events.gap_s))
         raise SpecKeyError(
             ("events", "gap_s"), "gap_s only with process: gaps", got, "add process: gaps, or remove gap_s"
         )
+    _check_process(spec)
     _check_count_fits(events)
     if events.rate is not None:
-        mean = events.rate.bounds()[1] * spec.duration.bounds()[1]
+        mean = events.rate.bounds()[1] * spec.duration.bounds()[1] * _calls_each(events)
         if mean > MOST_EVENTS_ASKED:
             got = f"up to {number_text(mean)} events in a scene"
             raise SpecKeyError(("events", "rate"), f"a rate x duration of at most {MOST_EVENTS_ASKED}", got, "lower it")
     _check_events_possible(spec)
 
 
+def _check_process(spec: Spec) -> None:
+    """What bouts, choruses and antiphony need and exclude."""
+    events = spec.events
+    for name, section in (("bout", Bout()), ("chorus", Chorus()), ("antiphony", Antiphony())):
+        if events.process != name and getattr(events, name) != section:
+            got = shown(events.process) if events.process else "no process"
+            advice = f"set process: {name}, or remove {name}"
+            raise SpecKeyError(("events", name), f"events.process: {name} beside it", got, advice)
+    if events.process in (None, "gaps"):
+        return
+    if events.group == "track":
+        expected = f"none with events.process: {events.process}, which places call by call"
+        raise SpecKeyError(("events", "group"), expected, "track", "set group: none, or another process")
+    if events.process == "bout" and events.bout.calls.bounds()[1] > events.max_per_scene:
+        expected = f"at most events.max_per_scene, {events.max_per_scene}"
+        got = f"up to {number_text(events.bout.calls.bounds()[1])}"
+        raise SpecKeyError(("events", "bout", "calls"), expected, got, "ask for fewer, or raise max_per_scene")
+    forbidden = events.overlap.same_class == "forbid"
+    if events.process == "chorus" and forbidden and events.chorus.callers.bounds()[1] > 1:
+        expected = "allow with events.process: chorus, whose callers of one class call at the same time"
+        raise SpecKeyError(("events", "overlap", "same_class"), expected, "forbid", "set same_class: allow")
+    if events.process != "antiphony":
+        return
+    antiphony = events.antiphony
+    if antiphony.exchanges is not None and 2 * antiphony.exchanges.bounds()[1] > events.max_per_scene:
+        expected = f"at most half of events.max_per_scene, {events.max_per_scene}"
+        got = f"up to {number_text(antiphony.exchanges.bounds()[1])}"
+        raise SpecKeyError(("events", "antiphony", "exchanges"), expected, got, "ask for fewer, or raise max_per_scene")
+    if antiphony.partner == "other_class":
+        if spec.classes.per_scene.bounds()[0] < 2:
+            expected = "2 classes or more in a scene, so that another class can answer"
+            got = f"{number_text(spec.classes.per_scene.bounds()[0])}"
+            raise SpecKeyError(("classes", "per_scene"), expected, got, "ask for 2, or set partner: same_class")
+    elif antiphony.overlap_probability > 0 and forbidden:
+        expected = "allow where answers may overlap the calls of their class"
+        advice = "set same_class: allow, or antiphony.overlap_probability: 0"
+        raise SpecKeyError(("events", "overlap", "same_class"), expected, "forbid", advice)
+
+
+def _calls_each(events: Events) -> float:
+    """Most calls that one of ``events.count`` or ``events.rate`` stands for."""
+    return events.bout.calls.bounds()[1] if events.process == "bout" else 1.0
+
+
 def _check_count_fits(events: Events) -> None:
     if events.count is None:
         return
-    most = events.count.bounds()[1]
+    most = events.count.bounds()[1] * _calls_each(events)
     if math.isfinite(most) and most > events.max_per_scene:
         advice = (
             f"raise max_per_scene to {number_text(most)}, or ask for fewer"

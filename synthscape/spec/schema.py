@@ -13,12 +13,14 @@ from synthscape.spec.fields import REQUIRED, Draw, Flag, Names, Number, Rule, Te
 
 EVENT_DRAW: Final = ("event", "scene", "class")
 MOST_EVENTS: Final = 4096
+MOST_CALLERS: Final = 64
 OUTSIDE_FINGERPRINT: Final = (
     ("output",),
     ("items",),
     ("bank",),
     ("backgrounds",),
     ("events", "propagation", "impulses"),
+    ("community", "table"),
 )
 
 
@@ -167,17 +169,124 @@ class Overlap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bout:
+    """With process: bout, series of calls of one caller; events.count or events.rate is their number."""
+
+    calls: Distribution = key_field(
+        Draw("number of calls in a bout", {"uniform_int": [3, 8]}, 1, MOST_EVENTS, per=EVENT_DRAW, whole=True)
+    )
+    interval_s: Distribution = key_field(
+        Draw(
+            "inter-call interval, from the end of a call to the onset of the bout's next, of active parts, s",
+            {"normal": [{"uniform": [0.15, 0.6], "per": "class"}, 0.03], "clip": [0.02, 2]},
+            0,
+            3600,
+            per=EVENT_DRAW,
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chorus:
+    """With process: chorus, several callers of each class, all through the scene."""
+
+    callers: Distribution = key_field(
+        Draw(
+            "number of callers of a class", {"uniform_int": [2, 5]}, 1, MOST_CALLERS, per=("class", "scene"), whole=True
+        )
+    )
+    duty: Distribution = key_field(
+        Draw(
+            "share of the time that each caller is active; per event draws one for each caller",
+            {"uniform": [0.1, 0.4]},
+            0,
+            1,
+            per=("class", "scene", "event"),
+            above_low=True,
+        )
+    )
+    synchrony: Distribution = key_field(
+        Draw(
+            "0: callers call independently; 1: they begin together, once in a common period",
+            0,
+            0,
+            1,
+            per=("class", "scene"),
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Antiphony:
+    """With process: antiphony, two callers that take turns."""
+
+    partner: str = key_field(
+        Word(
+            "the one that answers is of the caller's class, or of another class of the scene",
+            "same_class",
+            ("same_class", "other_class"),
+        )
+    )
+    exchanges: Distribution | None = key_field(
+        Draw(
+            "number of exchanges, a call and its answer (null: from before the scene's start to its end)",
+            None,
+            1,
+            MOST_EVENTS // 2,
+            per=("class", "scene"),
+            whole=True,
+        ),
+        null=True,
+    )
+    latency_s: Distribution = key_field(
+        Draw(
+            "response latency, from the end of a call to the onset of its answer, of active parts, s",
+            {"truncnorm": [0.4, 0.2, 0.05, 2]},
+            0,
+            3600,
+            per=EVENT_DRAW,
+        )
+    )
+    overlap_probability: float = key_field(
+        Number("probability that an answer begins before the call it answers has ended", 0, 0, 1)
+    )
+    pause_s: Distribution = key_field(
+        Draw(
+            "from the end of an exchange to the onset of the next call, of active parts, s",
+            {"uniform": [0.5, 3]},
+            0,
+            3600,
+            per=EVENT_DRAW,
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Events:
     """How many calls a scene has, and how each is played."""
 
     count: Distribution | None = key_field(
-        Draw("number of events", None, 0, math.inf, per=("scene", "class"), whole=True), null=True
+        Draw("number of events; with process: bout, of bouts", None, 0, math.inf, per=("scene", "class"), whole=True),
+        null=True,
     )
     rate: Distribution | None = key_field(
-        Draw("events per second; their number is Poisson", None, 0, 1e6, per=("scene", "class")), null=True
+        Draw(
+            "events (with process: bout, bouts) per second; their number is Poisson",
+            None,
+            0,
+            1e6,
+            per=("scene", "class"),
+        ),
+        null=True,
     )
     process: str | None = key_field(
-        Word("events one after the other, with gaps drawn from gap_s", None, ("gaps",)), null=True
+        Word(
+            "when animals call: one call after the other with gaps drawn from gap_s, in bouts, in choruses, "
+            "or two taking turns (null: at any time)",
+            None,
+            ("gaps", "bout", "chorus", "antiphony"),
+        ),
+        null=True,
     )
     gap_s: Distribution | None = key_field(
         Draw(
@@ -190,6 +299,9 @@ class Events:
         ),
         null=True,
     )
+    bout: Bout = field(default_factory=Bout)
+    chorus: Chorus = field(default_factory=Chorus)
+    antiphony: Antiphony = field(default_factory=Antiphony)
     group: str = key_field(
         Word(
             "place single calls, or all calls of a track with their spacing and relative level",
@@ -311,6 +423,32 @@ class Background:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Community:
+    """Which species are heard where and when: weights from a table, in place of classes.balance."""
+
+    table: str | None = key_field(
+        Text(
+            "CSV or Parquet with columns species (or class) and weight, and if need be habitat, month (1-12), "
+            "hour (0-23); relative to where you are (null: none)",
+            None,
+            "a CSV or Parquet file",
+        ),
+        null=True,
+    )
+    habitat: str | None = key_field(
+        Text("use rows of this habitat and rows without one (null: all rows)", None, "a habitat"), null=True
+    )
+    month: Distribution | None = key_field(
+        Draw("month of a scene: rows of this month and rows without one (null: all rows)", None, 1, 12, whole=True),
+        null=True,
+    )
+    hour: Distribution | None = key_field(
+        Draw("hour of a scene: rows of this hour and rows without one (null: all rows)", None, 0, 23, whole=True),
+        null=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Licences:
     """Which clips and backgrounds may be used."""
 
@@ -358,6 +496,7 @@ class Spec:
         null=True,
     )
     classes: Classes = field(default_factory=Classes)
+    community: Community = field(default_factory=Community)
     events: Events = field(default_factory=Events)
     empty_share: float = key_field(
         Number("exact share of scenes without events; all others have one or more", 0, 0, 1, decimals=6)
@@ -371,13 +510,13 @@ class Spec:
         return _plain(self, explicit)
 
     def fingerprint_content(self) -> dict[str, Any]:
-        """What makes the dataset: without ``output``, ``items`` and the stores' paths, in one canonical form."""
+        """What makes the dataset: without ``output``, ``items`` and all paths, in one canonical form."""
         content = self.plain(explicit=True)
         for *around, name in OUTSIDE_FINGERPRINT:
-            inner = content
-            for section in around:
-                inner = inner[section]
-            del inner[name]
+            section = content
+            for outer in around:
+                section = section[outer]
+            del section[name]
         return content
 
     def to_yaml(self) -> str:
@@ -397,8 +536,23 @@ def _plain(section: Any, explicit: bool) -> dict[str, Any]:
 
 
 SECTIONS: Final[dict[type, dict[str, type]]] = {
-    Spec: {"classes": Classes, "events": Events, "background": Background, "licences": Licences, "output": Output},
-    Events: {"snr": Snr, "level": Level, "propagation": Propagation, "overlap": Overlap},
+    Spec: {
+        "classes": Classes,
+        "community": Community,
+        "events": Events,
+        "background": Background,
+        "licences": Licences,
+        "output": Output,
+    },
+    Events: {
+        "bout": Bout,
+        "chorus": Chorus,
+        "antiphony": Antiphony,
+        "snr": Snr,
+        "level": Level,
+        "propagation": Propagation,
+        "overlap": Overlap,
+    },
     Propagation: {"tail": Tail, "air": Air, "water": Water},
     Background: {"mix": Mix, "noise": Noise},
 }

@@ -19,6 +19,7 @@ from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.mixer import Mixer
+from synthscape.plan.community import Community, read_community
 from synthscape.plan.index import ClassEntry
 from synthscape.plan.plan import PLAN_VERSION, ScenePlan
 from synthscape.plan.planner import Planner
@@ -49,10 +50,12 @@ class SceneGenerator:
     Attributes:
         spec: what to make.
         sample_rate: Hz.
-        fingerprint: hash of the spec (without ``output``, ``items`` and paths), all stores and the plan version.
+        fingerprint: hash of the spec (without ``output``, ``items`` and paths), all stores, the community table and the
+            plan version.
         bank: the store of calls.
         backgrounds: the store of backgrounds; None where all backgrounds are noise.
         impulses: the store of impulse responses; None where the spec names none.
+        community: the community table; None where the spec names none.
 
     Raises:
         StoreError: a store is missing, damaged, of another rate or kind, or lacks a column the spec needs.
@@ -67,7 +70,7 @@ class SceneGenerator:
         self.sample_rate = spec.sample_rate
         self._folder = Path().absolute()  # what the spec's paths are relative to
         self._open()
-        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds, self.impulses)
+        self.fingerprint = fingerprint(spec, self.bank, self.backgrounds, self.impulses, self.community)
 
     def _open(self) -> None:
         spec, folder = self.spec, self._folder
@@ -82,6 +85,8 @@ class SceneGenerator:
             if impulses is None
             else _open_store(folder / impulses, "impulses", spec.sample_rate, "events.propagation.impulses")
         )
+        table = spec.community.table
+        self.community = read_community(spec, None if table is None else folder / table)
 
     @property
     def stores(self) -> dict[str, ClipStore]:
@@ -95,14 +100,18 @@ class SceneGenerator:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
-        if fingerprint(self.spec, self.bank, self.backgrounds, self.impulses) != self.fingerprint:
-            paths = " or ".join(str(store.path) for store in self.stores.values())
-            raise StoreError(f"{paths} changed since the generator was made; make a new one")
+        if fingerprint(self.spec, self.bank, self.backgrounds, self.impulses, self.community) != self.fingerprint:
+            table = self.spec.community.table
+            paths = [
+                *(store.path for store in self.stores.values()),
+                *([] if table is None else [self._folder / table]),
+            ]
+            raise StoreError(f"{' or '.join(map(str, paths))} changed since the generator was made; make a new one")
 
     @cached_property
     def planner(self) -> Planner:
         """What plans the scenes."""
-        return Planner(self.spec, self.bank, self.backgrounds, self.impulses)
+        return Planner(self.spec, self.bank, self.backgrounds, self.impulses, self.community)
 
     @cached_property
     def mixer(self) -> Mixer:
@@ -221,13 +230,20 @@ class Scenes:
         return frame
 
 
-def fingerprint(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, impulses: ClipStore | None = None) -> str:
+def fingerprint(
+    spec: Spec,
+    bank: ClipStore,
+    backgrounds: ClipStore | None,
+    impulses: ClipStore | None = None,
+    community: Community | None = None,
+) -> str:
     """Hash of all that scenes depend on: BLAKE2b-128 over canonical JSON, hex."""
     content = {
         "spec": spec.fingerprint_content(),
         "bank": bank.fingerprint,
         "backgrounds": None if backgrounds is None else backgrounds.fingerprint,
         "impulses": None if impulses is None else impulses.fingerprint,
+        "community": None if community is None else community.fingerprint(),
         "plan_version": PLAN_VERSION,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -64,6 +64,21 @@ EVENTS = st.one_of(
     st.fixed_dictionaries({"count": COUNTS}),
     st.fixed_dictionaries({"rate": plain_draws(0.125, 4, ("scene", "class"))}),
     st.fixed_dictionaries({"process": st.just("gaps"), "gap_s": plain_draws(-4, 2, EVENT)}),
+    st.fixed_dictionaries(
+        {
+            "process": st.just("bout"),
+            "count": st.integers(1, 9),
+            "bout": st.fixed_dictionaries({}, optional={"calls": st.just(4), "interval_s": plain_draws(0, 3, EVENT)}),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "process": st.just("antiphony"),
+            "antiphony": st.fixed_dictionaries(
+                {}, optional={"exchanges": st.none() | st.integers(1, 9), "latency_s": plain_draws(0, 3, EVENT)}
+            ),
+        }
+    ),
 )
 EVENT_OPTIONS = st.fixed_dictionaries(
     {},

@@ -120,6 +120,12 @@ def test_a_key_of_another_section_is_found(refusal: Refusal) -> None:
         ("background: {resample: 5}", "my.yaml:5: background.resample: expected numbers from 0.25 to 4, got 5"),
         ("background: {crossfade_s: -1}", "my.yaml:5: background.crossfade_s: expected a number from 0 to 60, got -1"),
         ("background: {mix: {probability: 2}}", "my.yaml:5: background.mix.probability: expected a number from 0 to 1"),
+        ("community: {month: 3}", "my.yaml:5: community.month: expected community.table beside it, got 3; add table"),
+        (
+            "community: {table: t.csv, month: 13}",
+            "my.yaml:5: community.month: expected whole numbers from 1 to 12, got",
+        ),
+        ("community: {table: t.csv, hour: {uniform: [0, 5]}}", "community.hour: expected whole numbers from 0 to 23,"),
         ("licences: {unknown: maybe}", "my.yaml:5: licences.unknown: expected allow or deny, got 'maybe'"),
         (
             "licences: {allow: [CC0, CC-BY], deny: [CC0]}",
@@ -142,7 +148,48 @@ def test_wrong_values_are_named_with_line_key_and_range(refusal: Refusal, line: 
         ),
         ("{process: gaps}", "my.yaml:3: events.process: expected events.gap_s beside process: gaps, got none"),
         ("{count: 1, gap_s: 2}", "my.yaml:3: events.gap_s: expected gap_s only with process: gaps, got 2"),
-        ("{process: chorus}", "my.yaml:3: events.process: expected gaps, got 'chorus'"),
+        ("{process: duet}", "my.yaml:3: events.process: expected gaps, bout, chorus or antiphony, got 'duet'"),
+        (
+            "{process: bout}",
+            "my.yaml:3: events.process: expected the number of bouts as exactly one of events.count, e",
+        ),
+        (
+            "{process: bout, count: 1, rate: 1}",
+            "my.yaml:3: events.process: expected the number of bouts as exactly one",
+        ),
+        (
+            "{process: bout, count: 60}",
+            "my.yaml:3: events.count: expected at most events.max_per_scene, 256, got up to",
+        ),
+        ("{process: chorus, count: 1}", "my.yaml:3: events.process: expected exactly one of events.count, events.rate"),
+        (
+            "{process: chorus}",
+            "my.yaml:3: events.overlap.same_class: expected allow with events.process: chorus, whose",
+        ),
+        ("{count: 1, chorus: {duty: 0.3}}", "my.yaml:3: events.chorus: expected events.process: chorus beside it, got"),
+        ("{process: antiphony, group: track}", "my.yaml:3: events.group: expected none with events.process: antiphony"),
+        (
+            "{process: antiphony, antiphony: {partner: other_class}}",
+            "classes.per_scene: expected 2 classes or more in a",
+        ),
+        ("{process: antiphony, antiphony: {overlap_probability: 0.1}}", "expected allow where answers may overlap the"),
+        (
+            "{process: antiphony, antiphony: {exchanges: 200}}",
+            "events.antiphony.exchanges: expected at most half of even",
+        ),
+        (
+            "{process: bout, rate: 1, bout: {calls: 300}}",
+            "events.bout.calls: expected at most events.max_per_scene, 25",
+        ),
+        ("{process: chorus, chorus: {duty: 0}}", "my.yaml:3: events.chorus.duty: expected numbers over 0 to 1, got 0"),
+        (
+            "{process: chorus, chorus: {synchrony: 2}}",
+            "my.yaml:3: events.chorus.synchrony: expected numbers from 0 to 1",
+        ),
+        (
+            "{process: antiphony, antiphony: {latency_s: -1}}",
+            "my.yaml:3: events.antiphony.latency_s: expected numbers f",
+        ),
         ("{count: 1.5}", "my.yaml:3: events.count: expected whole numbers from 0 on, got 1.5"),
         ("{count: {uniform: [1, 5]}}", "use uniform_int, poisson or a choice of whole numbers"),
         ("{count: -1}", "my.yaml:3: events.count: expected whole numbers from 0 on, got -1"),
