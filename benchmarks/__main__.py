@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import machine, memory, planning, scaling, scaper, stages, startup
+from benchmarks import gpu, machine, memory, planning, scaling, scaper, stages, startup
 from benchmarks.tables import NotMeasuredError
 from synthscape.scale.render import available_workers
 
@@ -20,6 +20,7 @@ PARTS = {
     "memory": memory.run,
     "startup": startup.run,
     "scaper": scaper.run,
+    "gpu": gpu.run,
 }
 NOT_QUICK = ("scaper",)  # may have to install what it compares with
 RESULTS = Path(__file__).parent / "results"

@@ -28,6 +28,9 @@ from synthscape.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthscape.mix.device import DeviceMixer
+    from synthscape.mix.device_batch import DeviceBatch
+
 
 class SceneGenerator:
     """Scenes by number: the same number gives the same scene, in any order, batch size, process or year.
@@ -40,6 +43,9 @@ class SceneGenerator:
 
     Opening the stores, planning and mixing are set up when first used, and again in each process the generator is
     sent to (it pickles as the spec), so that it may be handed to the workers of a data loader.
+
+    Args:
+        device: what mixes: ``cpu``, ``cuda``, ``cuda:1``, ...; planning is the same on all.
 
     Attributes:
         spec: what to make.
@@ -57,8 +63,8 @@ class SceneGenerator:
     """
 
     def __init__(self, spec: Spec, device: str = "cpu"):
-        if device != "cpu":
-            raise SpecError(f"device {device!r}: this version mixes on the CPU only; use device='cpu'")
+        if device != "cpu" and not device.startswith("cuda"):
+            raise SpecError(f"device {device!r}: expected cpu, cuda, or cuda:1 and so on")
         self.spec = spec
         self.device = device
         self.sample_rate = spec.sample_rate
@@ -109,8 +115,15 @@ class SceneGenerator:
 
     @cached_property
     def mixer(self) -> Mixer:
-        """What mixes them."""
+        """What mixes them on the CPU."""
         return Mixer(self.spec, self.bank, self.backgrounds, self.impulses)
+
+    @cached_property
+    def device_mixer(self) -> DeviceMixer:
+        """What mixes them on ``device``, where that is not the CPU."""
+        from synthscape.mix.device import DeviceMixer  # and torch, which takes seconds
+
+        return DeviceMixer(self.spec, self.bank, self.backgrounds, self.impulses, self.device)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -149,7 +162,8 @@ class SceneGenerator:
         Raises:
             MixError: scenes that could not be rendered, by name and with the reason.
         """
-        batch = self.mixer.render(self.plan(numbers), stems=stems)
+        mixer = self.mixer if self.device == "cpu" else self.device_mixer
+        batch = mixer.render(self.plan(numbers), stems=stems)
         if batch.failures:
             first, reason = next(iter(batch.failures.items()))
             raise MixError(
@@ -165,19 +179,20 @@ class Scenes:
     ``audio == (background + sum of the scene's stems) * 10 ** (scene_gain_db / 20)`` to float32 precision.
 
     Attributes:
-        audio: float32 [scenes, samples]; scenes shorter than the longest of the batch are zero at the end.
+        audio: float32 [scenes, samples]; scenes shorter than the longest of the batch are zero at the end. Where the
+            generator's device is not the CPU, this and the next two are torch tensors there.
         stems: float32 [events, samples] in the order of ``events``, before the scene gain; None unless asked for.
         background: float32 [scenes, samples], before the scene gain; None unless asked for.
         plan: what was planned.
         batch: what the mixer gave.
     """
 
-    def __init__(self, batch: SceneBatch, catalogue: Catalogue):
+    def __init__(self, batch: SceneBatch | DeviceBatch, catalogue: Catalogue):
         self.batch = batch
         self.plan: ScenePlan = batch.plan
-        self.audio: NDArray[np.float32] = batch.audio
-        self.stems: NDArray[np.float32] | None = batch.stems
-        self.background: NDArray[np.float32] | None = batch.background
+        self.audio: Any = batch.audio
+        self.stems: Any = batch.stems
+        self.background: Any = batch.background
         self._catalogue = catalogue
 
     def __len__(self) -> int:
@@ -185,17 +200,22 @@ class Scenes:
 
     def pcm(self, i: int) -> NDArray[np.int16]:
         """The i-th scene as it would be written, int16 [n_samples]."""
-        return to_pcm16(self.audio[i, : self.plan.n_samples[i]])
+        scene = self.audio[i, : self.plan.n_samples[i]]
+        return to_pcm16(scene if isinstance(scene, np.ndarray) else scene.cpu().numpy())
+
+    @cached_property
+    def _levels(self) -> SceneBatch:
+        return self.batch if isinstance(self.batch, SceneBatch) else self.batch.levels()
 
     @cached_property
     def event_table(self) -> pa.Table:
         """The events table, one row per event (columns: docs/labels.md)."""
-        return event_table(self.batch, self._catalogue)
+        return event_table(self._levels, self._catalogue)
 
     @cached_property
     def scene_table(self) -> pa.Table:
         """The scenes table, one row per scene (columns: docs/labels.md)."""
-        return scene_table(self.batch, self._catalogue, [pcm_hash(self.pcm(i)) for i in range(len(self))])
+        return scene_table(self._levels, self._catalogue, [pcm_hash(self.pcm(i)) for i in range(len(self))])
 
     @cached_property
     def events(self) -> pd.DataFrame:

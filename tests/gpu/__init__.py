@@ -1,0 +1,1 @@
+"""Tests of the GPU kernels and of the mixer on a device."""
