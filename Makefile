@@ -11,23 +11,27 @@ demo: $(VENV)/.installed
 
 test: lint types contracts tests
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed
+types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-contracts: $(VENV)/.installed
+contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
-tests: $(VENV)/.installed
+tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --doctest-modules synthscape kernels/synthscape_kernels
 	$(BIN)/python -m pytest
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 

@@ -23,12 +23,16 @@ _DEMO_PICTURES: Final = 12
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", "-w", min=1, help="Threads; by default all processor cores.")
 ]
+DeviceOption = Annotated[
+    str, typer.Option(help="What mixes: cpu, cuda, cuda:1, ..., or auto for a GPU where there is one.")
+]
 
 
 def render(
     spec: SpecArgument,
     overrides: OverridesArgument = None,
     workers: WorkersOption = None,
+    device: DeviceOption = "cpu",
     overwrite: Annotated[bool, typer.Option(help="Remove the dataset that is in the folder first.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -39,7 +43,13 @@ def render(
 
     loaded = load_spec(spec, overrides or [])
     with _progress("rendering", loaded.items) as progress:
-        report = render_dataset(loaded, workers=workers or available_workers(), overwrite=overwrite, progress=progress)
+        report = render_dataset(
+            loaded,
+            workers=workers or available_workers(),
+            device=device,
+            overwrite=overwrite,
+            progress=progress,
+        )
     if json:
         _print_json({"path": str(report.path), **_of_report(report)})
     else:

@@ -36,6 +36,7 @@ from synthscape.units import seconds_to_samples
 Progress = Callable[[int], None]  # scenes finished since the last call
 
 _BATCH_SAMPLES: Final = 2**20  # audio a thread holds at a time: a few scenes, more would only cost memory
+_DEVICE_FACTOR: Final = 16  # a GPU wants more at a time
 _MOST_SCALED: Final = 0.05
 _MOST_UNASKED_EMPTY: Final = 0.01
 _LEAST_SCENE_BYTES: Final = 512  # on disk, however short: a file, and a row of the tables
@@ -83,7 +84,14 @@ class RenderReport:
         return counts
 
 
-def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: Progress | None = None) -> RenderReport:
+def render(
+    spec: Spec,
+    *,
+    workers: int = 1,
+    device: str = "cpu",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> RenderReport:
     """Render a dataset into ``spec.output.dir``; where a part of it is there already, only the rest.
 
     >>> report = render(load_spec("strong_detection", ["items=100", "output.dir=out"]), workers=4)  # doctest: +SKIP
@@ -96,6 +104,8 @@ def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: P
     Args:
         spec: what to render.
         workers: threads.
+        device: what mixes, as for :class:`synthscape.SceneGenerator`. Samples differ between kinds of devices in their
+            last bit, so a dataset is made on one kind.
         overwrite: remove the dataset that is in the folder first.
         progress: called with numbers of scenes as they are done.
 
@@ -108,8 +118,10 @@ def render(spec: Spec, *, workers: int = 1, overwrite: bool = False, progress: P
     if workers < 1:
         raise SpecError(f"workers: expected 1 or more, got {workers}")
     check_format(spec.output.audio, spec.sample_rate)
-    scenes = SceneGenerator(spec)
+    scenes = SceneGenerator(spec, device)
     n_classes = len(scenes.classes)  # plans what can be planned, before anything is written
+    if scenes.device != "cpu":
+        _ = scenes.device_mixer  # ... and finds the device
     path = Path(spec.output.dir)
     _check_fits_disk(spec, path)
     shards = shards_of(spec.items, spec.output.items_per_shard)
@@ -142,7 +154,7 @@ def render_shard(
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
     plan = scenes.plan(range(shard.first, shard.last))
-    parts = list(_batches(plan, output.stems))
+    parts = list(_batches(plan, output.stems, _BATCH_SAMPLES * (1 if scenes.device == "cpu" else _DEVICE_FACTOR)))
     _check_fits_memory(scenes.mixer, parts, output.stems, workers)
     with folder.shard(shard) as writer:
         write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
@@ -206,11 +218,11 @@ def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, wo
         )
 
 
-def _batches(plan: ScenePlan, stems: bool) -> Iterator[ScenePlan]:
+def _batches(plan: ScenePlan, stems: bool, n_samples: int) -> Iterator[ScenePlan]:
     largest = int(plan.n_samples.max())
     if stems:
         largest *= 1 + int(np.diff(plan.event_offsets).max())
-    step = max(1, _BATCH_SAMPLES // largest)
+    step = max(1, n_samples // largest)
     for start in range(0, len(plan), step):
         yield take_scenes(plan, np.arange(start, min(start + step, len(plan))))
 
@@ -219,7 +231,7 @@ def _write_scenes(
     scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, plan: ScenePlan
 ) -> tuple[SceneBatch, list[str]]:
     """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
-    batch = scenes.mixer.render(plan, stems=stems, pcm=True)
+    batch = scenes.mix_as_written(plan, stems=stems)
     assert batch.pcm is not None
     rate = plan.sample_rate
     hashes = []
@@ -288,6 +300,7 @@ def _counts(items: int, measured: SceneBatch, audible: Any) -> dict[str, int]:
 
 def _origin(scenes: SceneGenerator) -> dict[str, Any]:
     output = scenes.spec.plain(explicit=True)["output"]
+    engine = ["synthscape", "numba", "numpy", "scipy", *([] if scenes.device == "cpu" else ["torch", "triton"])]
     return {
         "fingerprint": scenes.fingerprint,
         "spec": scenes.spec.fingerprint_content(),
@@ -295,8 +308,8 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
         "plan_version": PLAN_VERSION,
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
-            "device": scenes.device,
-            **{name: _version(name) for name in ("synthscape", "numba", "numpy", "scipy")},
+            "device": scenes.device.partition(":")[0],
+            **{name: _version(name) for name in engine},
         },
     }
 

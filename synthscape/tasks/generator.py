@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from functools import cached_property
 from hashlib import blake2b
@@ -45,7 +46,8 @@ class SceneGenerator:
     sent to (it pickles as the spec), so that it may be handed to the workers of a data loader.
 
     Args:
-        device: what mixes: ``cpu``, ``cuda``, ``cuda:1``, ...; planning is the same on all.
+        device: what mixes: ``cpu``, ``cuda``, ``cuda:1``, ..., or ``auto``: a GPU where there is one. Planning is the
+            same on all.
 
     Attributes:
         spec: what to make.
@@ -63,10 +65,8 @@ class SceneGenerator:
     """
 
     def __init__(self, spec: Spec, device: str = "cpu"):
-        if device != "cpu" and not device.startswith("cuda"):
-            raise SpecError(f"device {device!r}: expected cpu, cuda, or cuda:1 and so on")
         self.spec = spec
-        self.device = device
+        self.device = _chosen(device)
         self.sample_rate = spec.sample_rate
         self._folder = Path().absolute()  # what the spec's paths are relative to
         self._open()
@@ -121,8 +121,12 @@ class SceneGenerator:
     @cached_property
     def device_mixer(self) -> DeviceMixer:
         """What mixes them on ``device``, where that is not the CPU."""
-        from synthscape.mix.device import DeviceMixer  # and torch, which takes seconds
-
+        try:
+            from synthscape.mix.device import DeviceMixer  # and torch, which takes seconds
+        except ImportError as error:
+            raise MixError(
+                f"device {self.device!r} needs torch and Triton ({error}): pip install synthscape[gpu]"
+            ) from None
         return DeviceMixer(self.spec, self.bank, self.backgrounds, self.impulses, self.device)
 
     @cached_property
@@ -171,6 +175,24 @@ class SceneGenerator:
                 f"{scene_id(int(batch.plan.scene[first]))}: {reason}"
             )
         return Scenes(batch, self.catalogue)
+
+    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+        """Mix planned scenes on the generator's device into the 16-bit samples that are written, on the host.
+
+        May be called from several threads; a device mixes for one at a time.
+
+        Args:
+            plan: of this generator.
+            stems: keep each event and the background too.
+        """
+        if self.device == "cpu":
+            return self.mixer.render(plan, stems=stems, pcm=True)
+        with self._device_lock:
+            return self.device_mixer.render(plan, stems=stems, pcm=True).to_host()
+
+    @cached_property
+    def _device_lock(self) -> threading.Lock:
+        return threading.Lock()
 
 
 class Scenes:
@@ -228,6 +250,18 @@ class Scenes:
         """The scenes table as a DataFrame."""
         frame: pd.DataFrame = self.scene_table.to_pandas()
         return frame
+
+
+def _chosen(device: str) -> str:
+    if device == "auto":
+        try:
+            import torch
+        except ImportError:
+            return "cpu"
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device != "cpu" and not device.startswith("cuda"):
+        raise SpecError(f"device {device!r}: expected auto, cpu, cuda, or cuda:1 and so on")
+    return device
 
 
 def fingerprint(

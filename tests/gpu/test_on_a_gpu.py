@@ -154,3 +154,19 @@ def test_frame_targets(case: Any, device: str) -> None:
     expected = frame_counts(plan, n_classes, 320, least_samples=100)
 
     np.testing.assert_array_equal(frame_counts_on(device, plan, n_classes, 320, least_samples=100).cpu(), expected)
+
+
+def test_a_dataset_is_that_of_the_cpu(spec_of: SpecOf, tmp_path: Any) -> None:
+    """Rendered on the device with two threads, files hold what the CPU's do, to 1 LSB; on one kind it goes on."""
+    from synthscape import open_dataset, render
+    from synthscape.errors import DatasetError
+
+    made = {}
+    for device in ("cpu", "cuda"):
+        spec = spec_of("items=40", "duration=3", f"output.dir={tmp_path / device}")
+        render(spec, device=device, workers=2)
+        made[device] = open_dataset(tmp_path / device)
+    for name in made["cpu"].scenes["scene_id"]:
+        assert same_pcm(made["cuda"].audio(name), made["cpu"].audio(name))
+    with pytest.raises(DatasetError, match="device"):
+        render(spec_of("items=80", "duration=3", f"output.dir={tmp_path / 'cpu'}"), device="cuda")
