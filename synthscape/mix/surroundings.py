@@ -6,9 +6,11 @@ from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
+from synthscape.errors import MixError
 from synthscape.mix.propagation import (
     absorption_air,
     absorption_kernel,
@@ -39,7 +41,8 @@ class Surroundings:
         self._in_water = np.zeros(len(bank), np.bool_)
         propagation = spec.events.propagation
         if propagation.distance_m is not None:
-            self._in_water = np.array([medium == "water" for medium in bank.columns(["medium"])["medium"].to_pylist()])
+            in_water = pc.equal(bank.columns(["medium"])["medium"], "water").fill_null(False)
+            self._in_water = in_water.to_numpy()
         air, water = propagation.air, propagation.water
         self._absorption = (
             partial(
@@ -97,7 +100,10 @@ class Surroundings:
 
     def _room(self, row: int) -> tuple[NDArray[np.float64], int]:
         assert self._impulses is not None
-        return direct_and_tail(self._impulses.audio(row).astype(np.float64), self._rate)
+        try:
+            return direct_and_tail(self._impulses.audio(row).astype(np.float64), self._rate)
+        except MixError as error:
+            raise MixError(f"impulse response {row} of {self._impulses.path}: {error}") from None
 
 
 def active_as_played(plan: ScenePlan, bank: ClipStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
