@@ -304,6 +304,7 @@ def energy(x: Any, first: Any, last: Any, m: Any, gain: Any, twiddle: Any, turn:
     _load(x, gain, rows[0, :m], rows[1, :m])
     zr, zi = transform(rows[0, :m], rows[1, :m], rows[2, :m], rows[3, :m], twiddle)
     stretch = 2 * m / n
+    # One value more than the taps take at the lower end: bin n / 2 takes its mirror image at the upper one.
     lowest, highest = int(first * stretch) - TAPS // 2, int(last * stretch) + TAPS // 2
     low, end = max(lowest, 0), min(highest, m) + 1
     _sort(zr, low, end - 1, rows[4], rows[6])
