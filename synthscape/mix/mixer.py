@@ -21,7 +21,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import band_energies, band_energy, reference_band, scene_gain_db
+from synthscape.mix.levels import band_energy, reference_band, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.propagation import wet
@@ -393,13 +393,13 @@ class Mixer:
             onset, offset = int(events["onset"][j]), int(events["offset"][j])
             begin = int(begins[j])
             call, behind = pieces[begin : begin + offset - onset], background[onset:offset]
+            background_band[j] = band_energy(behind, rate, *band)
             if place[j] < 0:
-                event_band[j], background_band[j] = band_energies(call, behind, rate, *band)
+                event_band[j] = band_energy(call, rate, *band)
                 continue
             if math.isnan(known[place[j]]):
                 known[place[j]] = band_energy(call, rate, *band)
             event_band[j] = known[place[j]]
-            background_band[j] = band_energy(behind, rate, *band)
 
     def _measure_loudness(self, batch: _Batch, i: int, pieces: Audio, background: Audio) -> None:
         """Loudness of a scene's events, each over its active part, and of the whole background."""

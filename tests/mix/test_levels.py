@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from synthscape.mix.levels import band_bins, band_energies, band_energy, reference_band, scene_gain_db
+from synthscape.mix.levels import band_bins, band_energy, reference_band, scene_gain_db
 
 RATE = 16000
 
 
-def stepped_noise(n: int, at: float, step_db: float, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Noise whose spectrum falls by a step (or rises, if negative) at a share of it."""
-    spectrum = np.fft.rfft(rng.standard_normal(n))
+def stepped_noise(
+    n: int, at: float, step_db: float, rng: np.random.Generator, envelope: NDArray[np.float64] | float = 1.0
+) -> NDArray[np.float32]:
+    """Noise under an envelope, its spectrum falling by a step (or rising, if negative) at a share of it."""
+    spectrum = np.fft.rfft(envelope * rng.standard_normal(n))
     edge = round(at * len(spectrum))
     weaker = slice(edge, None) if step_db > 0 else slice(0, edge)
     spectrum[weaker] *= 10 ** (-abs(step_db) / 20)
@@ -32,6 +34,15 @@ def plain_energies(x: NDArray[np.float32]) -> NDArray[np.float64]:
     return energy
 
 
+def tolerance(bins: NDArray[np.float64], energy: float) -> float:
+    """What is promised: 1e-4 where a band holds -60 dB of all energy or more, and 0.05 dB where it holds -80 dB.
+
+    Of the shortest signals, whose few bins may hold next to nothing by chance, the strongest bin counts as well.
+    """
+    few = 1e-9 * float(bins.max()) if 2 * len(bins) < 500 else 0.0
+    return max(1e-4 * energy, 1e-10 * float(bins.sum()), few)
+
+
 @settings(deadline=None)
 @given(
     n=st.integers(1, 20000),
@@ -39,43 +50,54 @@ def plain_energies(x: NDArray[np.float32]) -> NDArray[np.float64]:
     kind=st.sampled_from(["band", "one bin", "lowest", "highest", "all"]),
     step_db=st.sampled_from([-80.0, -60.0, 0.0, 60.0, 80.0]),
     step_at=st.floats(0, 1),
-    level_db=st.sampled_from([-80.0, 0.0]),
+    level_db=st.sampled_from([-100.0, -20.0, 60.0]),
+    decay=st.sampled_from([-20.0, 0.0, 20.0]),
     seed=st.integers(0, 1000),
 )
-def test_energies_are_those_of_the_plain_transform(n, edges, kind, step_db, step_at, level_db, seed):
-    """For any length and band, beside parts 80 dB stronger and a signal 80 dB louder: relative error under 1e-7."""
-    rng = np.random.default_rng(seed)
-    x = stepped_noise(n, step_at, step_db, rng)
-    y = (10 ** (level_db / 20) * stepped_noise(n, 1 - step_at, step_db, rng)).astype(np.float32)
+def test_energies_are_those_of_the_plain_transform(n, edges, kind, step_db, step_at, level_db, decay, seed):
+    """For any length, band and level, beside parts 80 dB stronger, and for signals that are loud at one end only."""
+    envelope = 10 ** (level_db / 20) * np.exp(-abs(decay) * np.arange(n) / n)[:: -1 if decay < 0 else 1]
+    x = stepped_noise(n, step_at, step_db, np.random.default_rng(seed), envelope)
     low, high = sorted(round(edge * (n // 2)) for edge in edges)
     first, last = {"one bin": (low, low), "lowest": (0, 0), "highest": (n // 2, n // 2), "all": (0, n // 2)}.get(
         kind, (low, high)
     )
     band = first * RATE / n, last * RATE / n
     assert band_bins(n, RATE, *band) == (first, last)
-    x_bins, y_bins = plain_energies(x), plain_energies(y)
-    expected_x, expected_y = x_bins[first : last + 1].sum(), y_bins[first : last + 1].sum()
-    # A bin may be empty by chance: amplitudes are exact to 1e-10 of the strongest, and to 1e-14 of the other signal's.
-    slack_x, slack_y = 1e-20 / 1e-7 * x_bins.max(), 1e-20 / 1e-7 * y_bins.max()
-    shared = 1e-28 / 1e-7 * x_bins.max()
+    bins = plain_energies(x)
+    expected = float(bins[first : last + 1].sum())
 
-    found_x, found_y = band_energies(x, y, RATE, *band)
-    assert found_x == pytest.approx(expected_x, rel=1e-7, abs=slack_x)
-    assert found_y == pytest.approx(expected_y, rel=1e-7, abs=slack_y + shared)
-    assert band_energy(x, RATE, *band) == pytest.approx(expected_x, rel=1e-7, abs=slack_x)
-    assert band_energy(y, RATE, *band) == pytest.approx(expected_y, rel=1e-7, abs=slack_y)
+    assert band_energy(x, RATE, *band) == pytest.approx(expected, rel=0, abs=tolerance(bins, expected))
 
 
 @pytest.mark.parametrize("n", [997, 16001, 65537, 100003])
 def test_weak_bands_of_long_primes(n):
-    """A band 60 dB under the rest has its energy to 1e-7, for lengths whose transforms are hard."""
+    """A band 60 dB under the rest has its energy to 1e-4, for lengths whose transforms are hard."""
     x = stepped_noise(n, 0.3, 60.0, np.random.default_rng(n))
     low_hz, high_hz = 0.35 * RATE / 2, 0.6 * RATE / 2
     first, last = band_bins(n, RATE, low_hz, high_hz)
-    expected = plain_energies(x)[first : last + 1].sum()
 
-    assert band_energies(x[::-1].copy(), x, RATE, low_hz, high_hz) == pytest.approx((expected, expected), rel=1e-7)
-    assert band_energy(x, RATE, low_hz, high_hz) == pytest.approx(expected, rel=1e-7)
+    assert band_energy(x, RATE, low_hz, high_hz) == pytest.approx(plain_energies(x)[first : last + 1].sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [600, 2048, 2925, 17554])
+def test_what_is_found_in_an_empty_band_is_tiny(n):
+    """The noise of the transform, at the lengths it stretches least, is under -122 dB of the signal's energy."""
+    spectrum = np.fft.rfft(np.random.default_rng(n).standard_normal(n))
+    spectrum[len(spectrum) // 2 :] = 0
+    x = np.fft.irfft(spectrum, n).astype(np.float32)
+    found = band_energy(x, RATE, 0.51 * RATE / 2, RATE / 2)
+
+    assert 2 * found < 10**-12.2 * np.sum(x.astype(float) ** 2)
+
+
+@pytest.mark.parametrize("power", [-80, -20, 20, 80])
+def test_energies_scale_exactly(power):
+    """Nothing over- or underflows: a signal times 2**k has exactly 4**k the energy."""
+    x = stepped_noise(5003, 0.3, 60.0, np.random.default_rng(power % 7))
+    loud = np.ldexp(x, power)
+
+    assert band_energy(loud, RATE, 3000, 5000) == 4.0**power * band_energy(x, RATE, 3000, 5000)
 
 
 def test_energies_do_not_depend_on_what_was_measured_before():
@@ -84,7 +106,7 @@ def test_energies_do_not_depend_on_what_was_measured_before():
     signals = [rng.standard_normal(n).astype(np.float32) for n in (40009, 3, 997, 16001, 1, 12000)]
 
     def measure(x):
-        return (*band_energies(x, x[::-1].copy(), RATE, 1000, 4000), band_energy(x, RATE, 1000, 4000))
+        return band_energy(x, RATE, 1000, 4000), band_energy(x, RATE, 0, 8000)
 
     alone = [measure(x) for x in signals]
     with ThreadPoolExecutor(2) as threads:
@@ -96,42 +118,41 @@ def test_one_sample():
     """One sample is one bin, and all its energy."""
     x = np.full(1, 0.5, np.float32)
 
-    assert band_energies(x, -2 * x, RATE, 100, 200) == pytest.approx((0.25, 1.0), rel=1e-12)
-    assert band_energy(x, RATE, 0, 8000) == pytest.approx(0.25, rel=1e-12)
+    assert band_energy(x, RATE, 0, 8000) == pytest.approx(0.25, rel=1e-6)
+    assert band_energy(-2 * x, RATE, 100, 200) == pytest.approx(1.0, rel=1e-6)
 
 
 @settings(deadline=None)
 @given(n=st.integers(1, 700), seed=st.integers(0, 1000))
 def test_all_bins_are_all_energy(n: int, seed: int) -> None:
-    """Over the whole spectrum the energy is the sum of squares (Parseval), for any length, of both signals."""
-    x, y = np.random.default_rng(seed).standard_normal((2, n)).astype(np.float32)
-    energies = band_energies(x, 1e-3 * y, RATE, 0.0, RATE / 2)
+    """Over the whole spectrum the energy is the sum of squares (Parseval), for any length."""
+    x = np.random.default_rng(seed).standard_normal(n).astype(np.float32)
 
-    assert energies == pytest.approx((np.sum(x.astype(float) ** 2), 1e-6 * np.sum(y.astype(float) ** 2)), rel=1e-5)
+    assert band_energy(x, RATE, 0.0, RATE / 2) == pytest.approx(np.sum(x.astype(float) ** 2), rel=1e-6)
 
 
 @settings(deadline=None)
 @given(n=st.integers(2, 400), low=st.floats(0, 7000), width=st.floats(1, 4000), seed=st.integers(0, 1000))
 def test_bins_are_those_nearest_to_the_edges(n: int, low: float, width: float, seed: int) -> None:
     """A band's energy is that of a plain two-sided DFT in the bins from nearest low to nearest high."""
-    x, y = np.random.default_rng(seed).standard_normal((2, n)).astype(np.float32)
+    x = np.random.default_rng(seed).standard_normal(n).astype(np.float32)
     high = min(low + width, RATE / 2)
     first, last = band_bins(n, RATE, low, high)
     keep = np.array([first <= min(k, n - k) <= last for k in range(n)])
-    expected = [np.sum(np.abs(np.fft.fft(signal.astype(float)))[keep] ** 2) / n for signal in (x, y)]
+    expected = np.sum(np.abs(np.fft.fft(x.astype(float)))[keep] ** 2) / n
 
     assert first <= last <= n // 2
     assert abs(first * RATE / n - low) <= RATE / n / 2 + 1e-9 or first == n // 2
-    assert band_energies(x, y, RATE, low, high) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert band_energy(x, RATE, low, high) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_a_tone_is_in_its_band_and_in_no_other() -> None:
     """A tone on a bin has all its energy in a band around it and none beside it."""
     tone = np.sin(2 * np.pi * 1000 * np.arange(1600) / RATE).astype(np.float32)
-    silence = np.zeros_like(tone)
 
-    assert band_energies(tone, silence, RATE, 900, 1100) == pytest.approx((800, 0), rel=1e-6, abs=1e-12)
-    assert band_energies(silence, tone, RATE, 2000, 3000)[1] < 1e-6
+    assert band_energy(tone, RATE, 900, 1100) == pytest.approx(800, rel=1e-6)
+    assert band_energy(tone, RATE, 2000, 3000) < 1e-9
+    assert band_energy(np.zeros_like(tone), RATE, 900, 1100) == 0
 
 
 def test_narrow_bands_are_widened_to_a_third_octave() -> None:
