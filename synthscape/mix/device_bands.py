@@ -52,7 +52,7 @@ def band_batches(
 
 
 def band_energies(spans: torch.Tensor, table: torch.Tensor, batch: BandBatch, *, out: torch.Tensor) -> None:
-    """Energies of pairs of signals in their bands: ``levels.band_energies`` for ragged pairs, on a device.
+    """Energies of pairs of signals in their bands: ``levels.band_energy`` for ragged pairs, on a device.
 
     Args:
         spans: float32 [2, samples]: the signals of an event are ``spans[:, start:start + n]``.
