@@ -355,7 +355,7 @@ def test_a_generator_mixes_on_its_device(
     assert on_device.stems.shape == on_cpu.stems.shape
     assert on_device.events["scene_id"].tolist() == on_cpu.events["scene_id"].tolist()
     assert len(on_cpu.events) > 1
-    np.testing.assert_allclose(on_device.events["snr_band_db"], on_cpu.events["snr_band_db"], atol=1e-4)
+    np.testing.assert_allclose(on_device.events["snr_band_db"], on_cpu.events["snr_band_db"], atol=1e-3)
     for i in range(2):
         assert np.abs(on_device.pcm(i).astype(int) - on_cpu.pcm(i)).max() <= 1
     with pytest.raises(SpecError, match="device 'tpu': expected auto, cpu, cuda, or cuda:1"):
