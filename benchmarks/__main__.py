@@ -31,10 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure synthscape on this machine.")
     parser.add_argument("--quick", action="store_true", help="a few scenes each: shows that it runs, measures nothing")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be given again")
-    parser.add_argument("--name", default=f"{name}-{available_workers()}-cores", help="name of the table")
+    parser.add_argument("--name", help="name of the table (by default processor and cores; with --quick, -quick too)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to put the table (benchmarks/results)")
     parser.add_argument("--folder", type=Path, help="where to render: the disk that is measured (temporary files)")
     asked = parser.parse_args()
+    asked.name = asked.name or f"{name}-{available_workers()}-cores{'-quick' if asked.quick else ''}"
 
     begin = time.perf_counter()
     head = [*machine.describe(), ("date", time.strftime("%Y-%m-%d"))]
