@@ -437,3 +437,11 @@ def test_speakers_are_named_without_individuals(tmp_path: Path, spec_of: SpecOf,
     for e in of_scenes(plan):
         assert set(plan.speaker[e].tolist()) == {0, 1}
         assert len(set(plan.clip[e].tolist())) == 2
+
+
+def test_antiphony_says_where_its_limit_cuts_it(spec_of: SpecOf, flock: ClipStore, backgrounds: ClipStore) -> None:
+    """Two that would take turns for a minute, but for max_per_scene: always counted as dropped."""
+    spec = spec_of(*PLAIN, "events.process=antiphony", "duration=60", "events.max_per_scene=4")
+    plan = Planner(spec, flock, backgrounds).plan(range(60))
+    assert (plan.n_placed == 4).all()
+    assert (plan.drops[:, DROP_REASONS.index("over_limit")] > 0).all()
