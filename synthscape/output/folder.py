@@ -309,6 +309,7 @@ def _check_same(path: Path, there: Mapping[str, Any], origin: Mapping[str, Any])
             ("output", "output."),
             ("spec", ""),
             ("stores", "store "),
+            ("community", "community.table with the fingerprint"),
             ("plan_version", "plan version"),
         )
         if section in there

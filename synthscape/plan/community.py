@@ -172,6 +172,10 @@ def _read(name: str, path: Path) -> pd.DataFrame:
     for column, n in Counter(table.columns).items():
         if n > 1 and column in _COLUMNS:
             raise SpecError(f"community.table: {name}: expected one column {column!r}, got {n}; remove all but one")
+    for column in map(str, table.columns):
+        known = column.strip().lower()
+        if known in _COLUMNS and known not in table.columns:  # it would count as one that is not there
+            raise SpecError(f"community.table: {name}: expected a column {known!r}, got {column!r}; rename it")
     if table.empty:
         raise SpecError(f"community.table: {name}: expected rows, got none; add some")
     return table

@@ -200,6 +200,8 @@ def test_a_missing_table_or_habitat_is_named(spec_of: SpecOf, table: Table, tmp_
         (f"species,weight\n{A},1,7\n{B},2,8\n", "Expected 2 fields in line 2, saw 3"),  # pandas would shift the columns
         (f"species,weight,weight\n{A},1,2\n", "expected one column 'weight', got 2"),  # ... and rename the second
         (f"species,species,weight\n{A},{B},2\n", "expected one column 'species', got 2"),
+        (f"species,weight,Month\n{A},1,5\n", "expected a column 'month', got 'Month'; rename it"),  # would match always
+        (f"species, weight\n{A},1\n", "expected a column 'weight', got ' weight'; rename it"),
     ],
 )
 def test_no_column_is_guessed(spec_of: SpecOf, tmp_path: Path, text: str, message: str) -> None:
