@@ -233,7 +233,7 @@ def _write_scenes(
         if batch.stems is not None and batch.background is not None:
             events = batch.stems[plan.events_of(i), :n]
             writer.add_stems(
-                name, encode_float(batch.background[i, :n], rate), [encode_float(event, rate) for event in events]
+                name, encode_float(batch.background[i, :n], rate), (encode_float(event, rate) for event in events)
             )
     return replace(batch, pcm=None, stems=None, background=None), hashes
 
