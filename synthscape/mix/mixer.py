@@ -41,6 +41,7 @@ Audio = NDArray[np.float32]
 # Memory that mixing and encoding a scene takes beside what is kept of it, bytes per sample, measured.
 _SCENE_BYTES: Final = 16
 _EVENT_BYTES: Final = 48  # the transforms of the longest event
+_ENCODED_STEMS: Final = 3  # copies of one on its way into a file
 _MOST_KNOWN_BANDS: Final = 2**22
 _REFERENCES: Final = {"scene": mix.SCENE, "local": mix.LOCAL, "band": mix.BAND}
 _NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
@@ -121,7 +122,7 @@ class Mixer:
         made = heard + self._surroundings.longest_tails(plan)
         times = np.where(self._surroundings.propagated(plan) | self._by_source, 2, 1)  # by itself, and with the others
         pieces = int(np.bincount(scene, weights=times * np.minimum(made, plan.n_samples[scene]), minlength=1).max())
-        kept = len(plan) + (len(plan) + plan.n_events if stems else 0)
+        kept = len(plan) + (len(plan) + plan.n_events + _ENCODED_STEMS if stems else 0)
         return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(made.max(initial=0))
 
     def render(self, plan: ScenePlan, *, stems: bool = False, pcm: bool = False) -> SceneBatch:
@@ -320,7 +321,7 @@ class Mixer:
         return heard[onset - begin : offset - begin].copy()
 
     def _check_something_is_left(self, batch: _Batch, i: int, e: int) -> None:
-        """Raise MixError where absorption takes a call away, as what is left to bring to its SNR is the clip's noise."""
+        """Raise MixError where absorption takes a call away: its SNR would be that of the clip's noise."""
         plan = batch.plan
         clip, ratio, distance_m = int(plan.clip[e]), plan.ratio[e], int(plan.distance_mm[e]) / 1000
         low_hz = min(self._low_hz[clip] * plan.ratio_q[ratio] / plan.ratio_p[ratio], plan.sample_rate / 2)
@@ -328,8 +329,8 @@ class Mixer:
         if lost_db > KERNEL_FLOOR_DB:  # never if the band is not known
             raise MixError(
                 f"scene {int(plan.scene[i])}: of clip {clip} of {self._bank.path}, a call from {low_hz:.0f} Hz on, "
-                f"absorption takes {lost_db:.0f} dB over {distance_m:g} m, more than {KERNEL_FLOOR_DB:g} dB: nothing is "
-                "left of it that could be brought to an SNR; lower events.propagation.distance_m, or set "
+                f"absorption takes {lost_db:.0f} dB over {distance_m:g} m, more than {KERNEL_FLOOR_DB:g} dB: nothing "
+                "of it is left that could be brought to an SNR; lower events.propagation.distance_m, or set "
                 "events.level.mode: source"
             )
 

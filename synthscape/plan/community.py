@@ -182,7 +182,7 @@ def _read(name: str, path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    """All cells as text. The names are read as a row too, as pandas would rename some, and shift rows longer than it."""
+    """All cells as text; names are read as a row too, since pandas would rename some and shift rows that are longer."""
     rows = pd.read_csv(
         path, header=None, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig", compression=None
     )

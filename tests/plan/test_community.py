@@ -253,7 +253,9 @@ def test_classes_other_than_species_are_named_as_such(
         scipy.stats.chisquare([np.sum(names == f"{A}: type0"), np.sum(names == f"{C}: type2")], [1000, 3000]).pvalue
         > 1e-3
     )
-    with pytest.raises(SpecError, match=r"expected a column 'class', got 'species', 'weight'; classes.by is not species"):
+    with pytest.raises(
+        SpecError, match=r"expected a column 'class', got 'species', 'weight'; classes.by is not species"
+    ):
         read_community(spec_of(*ONE, table(f"{A},1", header="species,weight"), "classes.by=call_type"))
 
 
