@@ -307,7 +307,7 @@ class Mixer:
         mix.play_whole(packed, events, e, batch.filters, self._linear_fades, heard)
         if self._by_source:
             start, end = (int(edge[e]) for edge in batch.active)
-            batch.levels["signal"][e] = mix.energy(heard, start, end)
+            batch.levels["signal"][e] = events["share"][e] * mix.energy(heard, start, end)  # the animal makes no noise
             batch.levels["noise"][e] = batch.background_power[i] * (end - start)
         begin = clip_onset
         if plan.distance_mm[e] > 0 and not self._by_source:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
+from synthscape.errors import MixError
 from synthscape.mix.propagation import (
     absorption_air,
     absorption_kernel,
@@ -105,7 +106,10 @@ class Surroundings:
 
     def _room(self, row: int) -> tuple[NDArray[np.float64], int]:
         assert self._impulses is not None
-        return direct_and_tail(self._impulses.audio(row).astype(np.float64), self._rate)
+        try:
+            return direct_and_tail(self._impulses.audio(row).astype(np.float64), self._rate)
+        except MixError as error:
+            raise MixError(f"impulse response {row} of {self._impulses.path}: {error}") from None
 
 
 def active_as_played(plan: ScenePlan, bank: ClipStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

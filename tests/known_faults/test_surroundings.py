@@ -15,7 +15,7 @@ from synthscape.bank.writer import StoreWriter
 from synthscape.errors import MixError
 from synthscape.mix.surroundings import Surroundings
 from synthscape.spec import Spec
-from tests.scenes import RATE
+from tests.scenes import RATE, make_impulses
 
 SpecOf = Callable[..., Spec]
 TONE_HZ, TONE_SAMPLES = 4000, 4800
@@ -146,3 +146,24 @@ def test_long_rooms_are_not_all_kept(spec_of: SpecOf, bank: ClipStore, tmp_path:
     store = ClipStore.open(tmp_path / "long")
     surroundings = Surroundings(spec_of(f"events.propagation.impulses={store.path}"), bank, store)
     assert surroundings._room.cache_parameters()["maxsize"] * 60 * RATE * 8 <= 2**27  # type: ignore[attr-defined]
+
+
+def test_a_source_level_is_that_of_the_call_not_of_its_noise(bank: ClipStore, spec_of: SpecOf) -> None:
+    """Next to the animal SNR is source level less background level, however much of a clip is noise of its own."""
+    spec = spec_of(
+        "events.rate=null", "events.count=3", "events.fade_s=0", "events.resample=1", "events.level.mode=source",
+        "events.level.source_level_db={uniform: [50, 60]}", "events.propagation.distance_m=1", "background.spl_db=40",
+    )  # fmt: skip
+    _, events, _, _ = rendered(spec)
+    assert events["signal_share"].min() < 0.8
+    np.testing.assert_allclose(events["snr_scene_db"], events["source_level_db"] - 40, atol=0.01)
+
+
+def test_a_silent_impulse_response_is_named(spec_of: SpecOf, tmp_path: Path) -> None:
+    """One that lost its samples after the store was built: the scene fails and says which it was."""
+    store = make_impulses(tmp_path / "impulses", [{"site": "hall"}])
+    path = store.path / "audio-00000.i16"
+    path.write_bytes(bytes(path.stat().st_size))
+    generator = SceneGenerator(spec_of(f"events.propagation.impulses={store.path}", "empty_share=0"))
+    with pytest.raises(MixError, match=r"impulse response 0 of .*impulses: .* is silent"):
+        generator.render([0])
