@@ -158,7 +158,7 @@ _VOICES, _CALLS, _CYCLES, _HEARD, _TRIED = (np.int64(i) for i in range(COUNTERS)
 def empty_stage(max_slots: int, most_classes: int) -> Stage:
     """A stage for scenes of at most so many events and classes."""
     return Stage(
-        series=np.zeros(max_slots + 2 * LEAD_IN, SERIES_ROW),
+        series=np.zeros(max_slots + 2 * LEAD_IN + 2, SERIES_ROW),  # more than fit, so that the limit is seen
         voice=np.zeros(MOST_CALLERS + 1, VOICE_ROW),
         candidate=np.zeros(MOST_CANDIDATES, np.int64),
         heard=np.zeros(max_slots + MOST_CALLERS * most_classes, np.int64),

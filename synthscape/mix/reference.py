@@ -110,7 +110,7 @@ def reference_scene(
         if spec.events.level.mode == "source":
             distance_m = plan.distance_mm[first_of] / 1000
             above_db = (plan.source_level_db[first_of] - plan.background_spl_db[i]) / 256 - 20 * math.log10(distance_m)
-            pooled = np.sum(at_source[g] * whole[g]) / (np.sum(whole[g]) * np.mean(background**2))
+            pooled = np.sum(share[g] * at_source[g] * whole[g]) / (np.sum(whole[g]) * np.mean(background**2))
         else:
             pooled = np.sum(share[g] * signal[g] * samples[g]) / np.sum(noise[g] * samples[g])
             above_db = plan.snr_db[first_of] / 256

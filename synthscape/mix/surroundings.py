@@ -25,6 +25,7 @@ from synthscape.spec.schema import Spec
 Kernel = tuple[NDArray[np.float64], int, int]  # taps, the one that is time 0, samples of reverberation after it
 
 _KEPT: Final = 256
+_KEPT_TAPS: Final = 2**24  # of rooms: 128 MiB, or one room if that takes more
 
 
 class Surroundings:
@@ -60,7 +61,9 @@ class Surroundings:
             ),
         )
         self._absorbing = lru_cache(_KEPT)(self._absorbing)  # type: ignore[method-assign]
-        self._room = lru_cache(_KEPT)(self._room)  # type: ignore[method-assign]
+        longest = 1 if impulses is None else int(impulses.lengths.max(initial=1))
+        kept = max(1, min(_KEPT, _KEPT_TAPS // longest))
+        self._room = lru_cache(kept)(self._room)  # type: ignore[method-assign]
 
     def propagated(self, plan: ScenePlan) -> NDArray[np.bool_]:
         """Which events of a plan are not dry, [e]."""
@@ -72,6 +75,11 @@ class Surroundings:
         if self._impulses is not None:
             tails = np.where(plan.impulse >= 0, self._impulses.lengths[np.maximum(plan.impulse, 0)], tails)
         return tails
+
+    def absorbed_db(self, plan: ScenePlan, e: int, hz: float) -> float:
+        """What absorption takes off event ``e`` at a frequency on its way, dB."""
+        absorption = self._absorption[bool(self._in_water[plan.clip[e]])]
+        return float(absorption(np.array([hz]))[0]) * int(plan.distance_mm[e]) / 1000
 
     def kernel(self, plan: ScenePlan, i: int, e: int) -> Kernel:
         """What event ``e`` of the i-th scene is heard through; it must be a propagated one."""

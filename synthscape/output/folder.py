@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -199,8 +199,8 @@ class ShardWriter:
         """Write the encoded audio of a scene."""
         self._files.write(self._aside["audio"] / f"{scene_id}.{self._extension}", content)
 
-    def add_stems(self, scene_id: str, background: bytes, stems: Sequence[bytes]) -> None:
-        """Write the background and the events of a scene, encoded, in the order of the events table."""
+    def add_stems(self, scene_id: str, background: bytes, stems: Iterable[bytes]) -> None:
+        """Write the background and the events of a scene, encoded, in the order of the events table, one by one."""
         folder = self._aside["stems"] / scene_id
         folder.mkdir()
         self._files.write(folder / "background.wav", background)
@@ -309,6 +309,7 @@ def _check_same(path: Path, there: Mapping[str, Any], origin: Mapping[str, Any])
             ("output", "output."),
             ("spec", ""),
             ("stores", "store "),
+            ("community", "community.table with the fingerprint"),
             ("plan_version", "plan version"),
         )
         if section in there

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from synthscape.errors import PlanError, SpecError
@@ -20,6 +21,7 @@ from synthscape.spec.schema import Spec
 
 WEIGHT_STEPS: Final = 2**20  # the largest weight of a table; others are rounded to whole steps, at least 1
 _MONTHS, _HOURS = 12, 24
+_COLUMNS: Final = ("species", "class", "weight", "habitat", "month", "hour")
 _NAMED: Final = 5  # most names in a note
 
 
@@ -138,9 +140,11 @@ def class_weights(
             weights[:, i] = community.weights[:, column[name]]
     n = (weights > 0).sum(axis=1)
     for row in np.flatnonzero(n == 0)[:1]:
+        listed = [name for name, weight in zip(community.names, community.weights[row].tolist(), strict=True) if weight]
         raise PlanError(
             f"community.table: {community.path} has no class of the bank with a weight {community.where[row]}, which "
-            "can be drawn; add rows, or draw other times in community.month and community.hour"
+            f"can be drawn; it has {_some(listed) or 'none at all'}, the bank has {_some(classes)}; add rows, or draw "
+            "other times in community.month and community.hour"
         )
     few = int((n < community.most_classes).sum())
     if few:
@@ -153,27 +157,44 @@ def class_weights(
 
 def _read(name: str, path: Path) -> pd.DataFrame:
     try:
-        if path.suffix == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
+        if path.exists() and not path.is_file():
+            what = "a folder" if path.is_dir() else "no regular file"
+            raise SpecError(f"community.table: {name}: expected a CSV or Parquet file, got {what}; set another")
+        table = pd.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
     except OSError as error:
         why = error.strerror or str(error)
         raise SpecError(f"community.table: {name}: expected a CSV or Parquet file, got: {why}; set another") from None
-    except (ValueError, pd.errors.ParserError) as error:
+    except (ValueError, pd.errors.ParserError, pa.ArrowException) as error:
         why = str(error).splitlines()[0]
         raise SpecError(
             f"community.table: {name}: expected a CSV or Parquet table, got: {why}; mend the file"
         ) from None
+    for column, n in Counter(table.columns).items():
+        if n > 1 and column in _COLUMNS:
+            raise SpecError(f"community.table: {name}: expected one column {column!r}, got {n}; remove all but one")
+    for column in map(str, table.columns):
+        known = column.strip().lower()
+        if known in _COLUMNS and known not in table.columns:  # it would count as one that is not there
+            raise SpecError(f"community.table: {name}: expected a column {known!r}, got {column!r}; rename it")
     if table.empty:
         raise SpecError(f"community.table: {name}: expected rows, got none; add some")
+    return table
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """All cells as text; names are read as a row too, since pandas would rename some and shift rows that are longer."""
+    rows = pd.read_csv(
+        path, header=None, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig", compression=None
+    )
+    table = rows.iloc[1:].reset_index(drop=True)
+    table.columns = pd.Index(rows.iloc[0].fillna("").tolist(), dtype=object)
     return table
 
 
 def _names(path: str, table: pd.DataFrame, column: str) -> NDArray[np.object_]:
     for needed in (column, "weight"):
         if needed not in table.columns:
-            found = ", ".join(map(str, table.columns))
+            found = ", ".join(repr(str(one)) for one in table.columns)
             advice = (
                 "; classes.by is not species, so the table names classes as the bank's class list does"
                 if column == "class" and needed == column
@@ -188,7 +209,7 @@ def _names(path: str, table: pd.DataFrame, column: str) -> NDArray[np.object_]:
 
 def _weights(path: str, table: pd.DataFrame) -> NDArray[np.int64]:
     """Weights in whole steps, the largest ``WEIGHT_STEPS``; what is over 0 is at least 1."""
-    given = pd.to_numeric(table["weight"], errors="coerce").to_numpy(dtype=np.float64)
+    given = _numbers(table["weight"])
     for row in np.flatnonzero(~(np.isfinite(given) & (given >= 0)))[:1]:
         got = table["weight"].iloc[row]
         raise SpecError(
@@ -200,12 +221,22 @@ def _weights(path: str, table: pd.DataFrame) -> NDArray[np.int64]:
     return np.where(given > 0, np.maximum(steps, 1), 0).astype(np.int64)
 
 
+def _numbers(column: pd.Series) -> NDArray[np.float64]:
+    """Numbers, and texts and decimals that are some; NaN in place of all else, such as flags and times."""
+    kind = column.dtype.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    if not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_string_dtype(kind) or kind == np.dtype(object)):
+        return np.full(len(column), np.nan)
+    if pd.api.types.is_bool_dtype(kind):
+        return np.full(len(column), np.nan)
+    return np.asarray(pd.to_numeric(column.astype(kind), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan))
+
+
 def _whole(path: str, table: pd.DataFrame, column: str, low: int, high: int) -> NDArray[np.int64]:
     """A column of whole numbers, -1 where it is null or there is none."""
     if column not in table.columns:
         return np.full(len(table), -1, np.int64)
     null = table[column].isna().to_numpy()
-    given = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
+    given = _numbers(table[column])
     fits = (given >= low) & (given <= high) & (given == np.floor(given))
     for row in np.flatnonzero(~(fits | null))[:1]:
         raise SpecError(

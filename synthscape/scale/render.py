@@ -245,7 +245,7 @@ def _write_scenes(
         if batch.stems is not None and batch.background is not None:
             events = batch.stems[plan.events_of(i), :n]
             writer.add_stems(
-                name, encode_float(batch.background[i, :n], rate), [encode_float(event, rate) for event in events]
+                name, encode_float(batch.background[i, :n], rate), (encode_float(event, rate) for event in events)
             )
     return replace(batch, pcm=None, stems=None, background=None), hashes
 
@@ -305,6 +305,7 @@ def _origin(scenes: SceneGenerator) -> dict[str, Any]:
         "fingerprint": scenes.fingerprint,
         "spec": scenes.spec.fingerprint_content(),
         "stores": {name: store.fingerprint for name, store in scenes.stores.items()},
+        "community": None if scenes.community is None else scenes.community.fingerprint(),
         "plan_version": PLAN_VERSION,
         "output": {name: value for name, value in output.items() if name != "dir"},
         "engine": {
@@ -352,6 +353,7 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
         "stores": {
             name: {"fingerprint": store.fingerprint, "clips": len(store)} for name, store in scenes.stores.items()
         },
+        "community": None if scenes.community is None else scenes.community.fingerprint(),
         "plan_version": PLAN_VERSION,
         "versions": _versions(),
         "counts": {**total, "hours": total["n_samples"] / scenes.sample_rate / 3600, "drop_reasons": drops},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ import pytest
 from synthscape import SceneGenerator, load_spec
 from synthscape.bank.store import ClipStore
 from synthscape.bank.writer import StoreWriter
+from synthscape.errors import MixError
+from synthscape.mix.surroundings import Surroundings
 from synthscape.spec import Spec
-from tests.scenes import RATE
+from tests.scenes import RATE, make_impulses
 
 SpecOf = Callable[..., Spec]
 TONE_HZ, TONE_SAMPLES = 4000, 4800
@@ -116,3 +119,51 @@ def test_a_source_level_gives_the_snr_that_physics_does(tones: ClipStore, backgr
     assert events["snr_db"].isna().all()
     np.testing.assert_allclose(found_db, level_db - spl_db, atol=0.15)
     np.testing.assert_allclose(events["snr_scene_db"], level_db - spl_db, atol=0.4)  # ... with the ends of the tone
+
+
+def test_what_air_took_is_not_brought_back(tones: ClipStore, backgrounds: ClipStore) -> None:
+    """Where over 60 dB of a call are absorbed, an SNR would be that of the clip's noise: the scene fails, and says why.
+
+    As an outcome of a source level it is no fault.
+    """
+    asked = (f"bank={tones.path}", f"backgrounds={backgrounds.path}", "events={count: 1, rate: null}")
+    asked = (*asked, "classes.per_scene=1", "empty_share=0")
+    far = (*asked, "events.propagation.distance_m=10000")
+    with pytest.raises(MixError, match=r"absorption takes \d+ dB over 10000 m.*lower events.propagation.distance_m"):
+        SceneGenerator(load_spec("strong_detection", far)).render([0])
+    SceneGenerator(load_spec("strong_detection", (*asked, "events.propagation.distance_m=500"))).render([0])
+    source = ("events.level={mode: source, source_level_db: 80}", "background.spl_db=40")
+    events = SceneGenerator(load_spec("strong_detection", (*far, *source))).render([0]).events
+    assert (events["snr_band_db"] < -60).all()
+
+
+def test_long_rooms_are_not_all_kept(spec_of: SpecOf, bank: ClipStore, tmp_path: Path) -> None:
+    """The rooms kept take 128 MiB at most, however long they are, as 256 of a minute would take gigabytes."""
+    with StoreWriter(tmp_path / "long", "impulses", RATE) as writer:
+        decay = np.random.default_rng(1).standard_normal(60 * RATE) * 1e-3
+        decay[0] = 1
+        writer.add(decay.astype(np.float32), {"site": "cave"})
+    store = ClipStore.open(tmp_path / "long")
+    surroundings = Surroundings(spec_of(f"events.propagation.impulses={store.path}"), bank, store)
+    assert surroundings._room.cache_parameters()["maxsize"] * 60 * RATE * 8 <= 2**27  # type: ignore[attr-defined]
+
+
+def test_a_source_level_is_that_of_the_call_not_of_its_noise(bank: ClipStore, spec_of: SpecOf) -> None:
+    """Next to the animal SNR is source level less background level, however much of a clip is noise of its own."""
+    spec = spec_of(
+        "events.rate=null", "events.count=3", "events.fade_s=0", "events.resample=1", "events.level.mode=source",
+        "events.level.source_level_db={uniform: [50, 60]}", "events.propagation.distance_m=1", "background.spl_db=40",
+    )  # fmt: skip
+    _, events, _, _ = rendered(spec)
+    assert events["signal_share"].min() < 0.8
+    np.testing.assert_allclose(events["snr_scene_db"], events["source_level_db"] - 40, atol=0.01)
+
+
+def test_a_silent_impulse_response_is_named(spec_of: SpecOf, tmp_path: Path) -> None:
+    """One that lost its samples after the store was built: the scene fails and says which it was."""
+    store = make_impulses(tmp_path / "impulses", [{"site": "hall"}])
+    path = store.path / "audio-00000.i16"
+    path.write_bytes(bytes(path.stat().st_size))
+    generator = SceneGenerator(spec_of(f"events.propagation.impulses={store.path}", "empty_share=0"))
+    with pytest.raises(MixError, match=r"impulse response 0 of .*impulses: .* is silent"):
+        generator.render([0])

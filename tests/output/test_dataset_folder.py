@@ -213,6 +213,21 @@ def test_another_bank_is_refused(same, tmp_path):
         render(small_spec(tmp_path, others))
 
 
+def test_another_community_is_refused(stores, tmp_path):
+    """A table that changed is named as what did; rows in another order are no change."""
+    table = tmp_path / "community.csv"
+    species = ("Parus major", "Corvus corax")
+    rows = [f"{name},{weight}" for name, weight in zip(species, (1, 2), strict=True)]
+    table.write_text("\n".join(["species,weight", *rows]))
+    spec = small_spec(tmp_path, stores, f"community.table={table}", "items=8", "classes.per_scene=1")
+    render(spec)
+    table.write_text("\n".join(["species,weight", *reversed(rows)]))
+    assert render(spec).new_shards == 0
+    table.write_text("\n".join(["species,weight", rows[0]]))
+    with pytest.raises(DatasetError, match=r"is another dataset: community.table with the fingerprint"):
+        render(spec)
+
+
 def test_a_moved_bank_is_the_same(same, stores, tmp_path):
     """Where the stores lie doesn't matter."""
     moved = Path(shutil.copytree(stores, tmp_path / "moved"))

@@ -149,8 +149,8 @@ def test_a_time_without_species_is_refused(
 @pytest.mark.parametrize(
     ("rows", "header", "message"),
     [
-        (["x,1"], "name,weight", "expected a column 'species', got name, weight; add it"),
-        (["x,1"], "species,count", "expected a column 'weight', got species, count"),
+        (["x,1"], "name,weight", "expected a column 'species', got 'name', 'weight'; add it"),
+        (["x,1"], "species,count", "expected a column 'weight', got 'species', 'count'"),
         ([f"{A},1", f"{B},-2"], "species,weight", "row 2: weight: expected a number from 0 on, got '-2'"),
         ([f"{A},"], "species,weight", "row 1: weight: expected a number from 0 on, got nan"),
         ([f"{A},inf"], "species,weight", "row 1: weight: expected a number from 0 on, got 'inf'"),
@@ -224,6 +224,53 @@ def test_a_missing_table_or_habitat_is_named(spec_of: SpecOf, table: Table, tmp_
         read_community(spec_of(*ONE, csv, "community.habitat=fen"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"species,weight\n{A},1,7\n{B},2,8\n", "Expected 2 fields in line 2, saw 3"),  # pandas would shift the columns
+        (f"species,weight,weight\n{A},1,2\n", "expected one column 'weight', got 2"),  # ... and rename the second
+        (f"species,species,weight\n{A},{B},2\n", "expected one column 'species', got 2"),
+        (f"species,weight,Month\n{A},1,5\n", "expected a column 'month', got 'Month'; rename it"),  # would match always
+        (f"species, weight\n{A},1\n", "expected a column 'weight', got ' weight'; rename it"),
+    ],
+)
+def test_no_column_is_guessed(spec_of: SpecOf, tmp_path: Path, text: str, message: str) -> None:
+    """Rows longer than the header and columns given twice are refused, not shifted or renamed."""
+    path = tmp_path / "community.csv"
+    path.write_text(text)
+    with pytest.raises(SpecError) as raised:
+        read_community(spec_of(*ONE, f"community.table={path}"))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.zip", "t.xz", "t.tar", "t.zst", "t.bz2"])
+def test_a_file_is_read_as_it_is(spec_of: SpecOf, tmp_path: Path, name: str) -> None:
+    """A name that ends like an archive's is no reason to unpack, which failed with errors of all kinds."""
+    (tmp_path / name).write_bytes(b"\x1f\x8bjunk")
+    with pytest.raises(SpecError, match=r"expected a CSV or Parquet table, got: .*; mend the file"):
+        read_community(spec_of(*ONE, f"community.table={tmp_path / name}"))
+    (tmp_path / name).write_text(f"species,weight\n{A},1\n")
+    assert read_community(spec_of(*ONE, f"community.table={tmp_path / name}")).names == [A]  # type: ignore[union-attr]
+
+
+def test_what_is_no_file_is_refused(spec_of: SpecOf, tmp_path: Path) -> None:
+    """Folders, also of many Parquet files, and devices, which may have no end."""
+    (tmp_path / "t.parquet").mkdir()
+    for path in (tmp_path, tmp_path / "t.parquet", "/dev/zero"):
+        with pytest.raises(SpecError, match=r"expected a CSV or Parquet file, got (a folder|no regular file)"):
+            read_community(spec_of(*ONE, f"community.table={path}"))
+
+
+@pytest.mark.parametrize("kind", ["bool", "datetime64[s]", "timedelta64[s]"])
+@pytest.mark.parametrize("column", ["weight", "month"])
+def test_times_and_flags_are_no_numbers(spec_of: SpecOf, tmp_path: Path, kind: str, column: str) -> None:
+    """A Parquet column of another type is refused instead of counted in nanoseconds."""
+    table = pd.DataFrame({"species": [A], "weight": [1], "month": [1]}).astype({column: kind})
+    table.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(SpecError, match=f"row 1: {column}: expected"):
+        read_community(spec_of(*ONE, f"community.table={tmp_path / 't.parquet'}"))
+
+
 def test_classes_other_than_species_are_named_as_such(
     spec_of: SpecOf, table: Table, bank: ClipStore, backgrounds: ClipStore
 ) -> None:
@@ -236,7 +283,9 @@ def test_classes_other_than_species_are_named_as_such(
         scipy.stats.chisquare([np.sum(names == f"{A}: type0"), np.sum(names == f"{C}: type2")], [1000, 3000]).pvalue
         > 1e-3
     )
-    with pytest.raises(SpecError, match=r"expected a column 'class', got species, weight; classes.by is not species"):
+    with pytest.raises(
+        SpecError, match=r"expected a column 'class', got 'species', 'weight'; classes.by is not species"
+    ):
         read_community(spec_of(*ONE, table(f"{A},1", header="species,weight"), "classes.by=call_type"))
 
 

@@ -450,3 +450,11 @@ def test_an_animal_calls_from_one_place(spec_of: SpecOf, crickets: ClipStore, ba
         assert len(places) == len(set(plan.speaker[e].tolist()))
         distances |= {distance for _, distance in places}
     assert len(distances) > 100
+
+
+def test_antiphony_says_where_its_limit_cuts_it(spec_of: SpecOf, flock: ClipStore, backgrounds: ClipStore) -> None:
+    """Two that would take turns for a minute, but for max_per_scene: always counted as dropped."""
+    spec = spec_of(*PLAIN, "events.process=antiphony", "duration=60", "events.max_per_scene=4")
+    plan = Planner(spec, flock, backgrounds).plan(range(60))
+    assert (plan.n_placed == 4).all()
+    assert (plan.drops[:, DROP_REASONS.index("over_limit")] > 0).all()
