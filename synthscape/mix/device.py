@@ -234,7 +234,8 @@ class DeviceMixer:
             whole = played._replace(onset=device["event_source_onset"], offset=device["event_source_offset"])
             samples = (device["event_source_offset"] - device["event_source_onset"]).double()
             behind = background_power[device["event_scene"].long()] * samples
-            source = torch.stack([self._powers(whole, background, device, "source")[0][0], behind])
+            heard = self._powers(whole, background, device, "source")[0][0]
+            source = torch.stack([device["event_share"] * heard, behind])
         if self._reference == "loudness":
             loudness = self._loudness(spans[0], span_start, plan.offset - plan.onset, plan.sample_rate)
             if self._in_lufs:

@@ -24,7 +24,7 @@ from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import band_energy, reference_band, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
-from synthscape.mix.propagation import KERNEL_FLOOR_DB, wet
+from synthscape.mix.propagation import wet
 from synthscape.mix.surroundings import Surroundings, active_as_played
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NO_IMPULSE, NOISE, ScenePlan
 from synthscape.plan.planner import listed_ratios, ratio_table
@@ -310,8 +310,6 @@ class Mixer:
             batch.levels["signal"][e] = events["share"][e] * mix.energy(heard, start, end)  # the animal makes no noise
             batch.levels["noise"][e] = batch.background_power[i] * (end - start)
         begin = clip_onset
-        if plan.distance_mm[e] > 0 and not self._by_source:
-            self._check_something_is_left(batch, i, e)
         if plan.distance_mm[e] > 0 or plan.impulse[e] != NO_IMPULSE:
             kernel, lead, batch.tail_samples[e] = self._surroundings.kernel(plan, i, e)
             heard, lead = wet(heard, kernel, lead)
@@ -319,20 +317,6 @@ class Mixer:
         onset, offset = max(begin, 0), min(begin + len(heard), n)
         events["piece_onset"][e], events["piece_length"][e] = onset, offset - onset
         return heard[onset - begin : offset - begin].copy()
-
-    def _check_something_is_left(self, batch: _Batch, i: int, e: int) -> None:
-        """Raise MixError where absorption takes a call away: its SNR would be that of the clip's noise."""
-        plan = batch.plan
-        clip, ratio, distance_m = int(plan.clip[e]), plan.ratio[e], int(plan.distance_mm[e]) / 1000
-        low_hz = min(self._low_hz[clip] * plan.ratio_q[ratio] / plan.ratio_p[ratio], plan.sample_rate / 2)
-        lost_db = self._surroundings.absorbed_db(plan, e, low_hz)  # the least of the call's band
-        if lost_db > KERNEL_FLOOR_DB:  # never if the band is not known
-            raise MixError(
-                f"scene {int(plan.scene[i])}: of clip {clip} of {self._bank.path}, a call from {low_hz:.0f} Hz on, "
-                f"absorption takes {lost_db:.0f} dB over {distance_m:g} m, more than {KERNEL_FLOOR_DB:g} dB: nothing "
-                "of it is left that could be brought to an SNR; lower events.propagation.distance_m, or set "
-                "events.level.mode: source"
-            )
 
     def _mix_background(self, batch: _Batch, i: int, mixed: Audio) -> float:
         """Fill ``mixed`` with the scene's background at its planned level: its power."""

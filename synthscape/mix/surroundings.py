@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError
 from synthscape.mix.propagation import (
+    KERNEL_FLOOR_DB,
     absorption_air,
     absorption_kernel,
     absorption_water,
@@ -39,6 +40,9 @@ class Surroundings:
         self._seed = spec.seed
         self._rate = spec.sample_rate
         self._impulses = impulses
+        self._by_source = spec.events.level.mode == "source"
+        self._bank_path = bank.path
+        self._low_hz = bank.numbers("low_hz")
         self._in_water = np.zeros(len(bank), np.bool_)
         propagation = spec.events.propagation
         if propagation.distance_m is not None:
@@ -76,13 +80,12 @@ class Surroundings:
             tails = np.where(plan.impulse >= 0, self._impulses.lengths[np.maximum(plan.impulse, 0)], tails)
         return tails
 
-    def absorbed_db(self, plan: ScenePlan, e: int, hz: float) -> float:
-        """What absorption takes off event ``e`` at a frequency on its way, dB."""
-        absorption = self._absorption[bool(self._in_water[plan.clip[e]])]
-        return float(absorption(np.array([hz]))[0]) * int(plan.distance_mm[e]) / 1000
-
     def kernel(self, plan: ScenePlan, i: int, e: int) -> Kernel:
-        """What event ``e`` of the i-th scene is heard through; it must be a propagated one."""
+        """What event ``e`` of the i-th scene is heard through; it must be a propagated one.
+
+        Raises:
+            MixError: its SNR was drawn, but nothing of the call is left to bring to it.
+        """
         impulse, distance_mm = int(plan.impulse[e]), int(plan.distance_mm[e])
         taps, lead, tail = np.ones(1), 0, 0
         if impulse == PROCEDURAL_TAIL:
@@ -99,9 +102,24 @@ class Surroundings:
             taps, lead = self._room(impulse)
             tail = len(taps) - 1 - lead
         if distance_mm > 0:
+            self._check_something_is_left(plan, i, e)
             absorbing = self._absorbing(distance_mm, bool(self._in_water[plan.clip[e]]))
             taps, lead = combine(absorbing, len(absorbing) // 2, taps, lead)
         return taps, lead, tail
+
+    def _check_something_is_left(self, plan: ScenePlan, i: int, e: int) -> None:
+        """Raise MixError where absorption takes a call away: its SNR would be that of the clip's noise."""
+        clip, ratio, distance_m = int(plan.clip[e]), plan.ratio[e], int(plan.distance_mm[e]) / 1000
+        low_hz = min(self._low_hz[clip] * plan.ratio_q[ratio] / plan.ratio_p[ratio], self._rate / 2)
+        absorption = self._absorption[bool(self._in_water[clip])]
+        lost_db = float(absorption(np.array([low_hz]))[0]) * distance_m  # the least of the call's band
+        if lost_db > KERNEL_FLOOR_DB and not self._by_source:  # never if the band is not known
+            raise MixError(
+                f"scene {int(plan.scene[i])}: of clip {clip} of {self._bank_path}, a call from {low_hz:.0f} Hz on, "
+                f"absorption takes {lost_db:.0f} dB over {distance_m:g} m, more than {KERNEL_FLOOR_DB:g} dB: nothing "
+                "of it is left that could be brought to an SNR; lower events.propagation.distance_m, or set "
+                "events.level.mode: source"
+            )
 
     def _absorbing(self, distance_mm: int, in_water: bool) -> NDArray[np.float64]:
         return absorption_kernel(self._absorption[in_water], distance_mm / 1000, self._rate)
