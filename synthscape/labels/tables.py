@@ -165,6 +165,7 @@ def scene_table(
     n = len(plan)
     scene = scene_of_event(plan)
     n_events = np.diff(plan.event_offsets)
+    in_room = np.bincount(scene[plan.impulse >= 0], minlength=n) > 0  # where all is dry, nothing is heard of a room
     species = catalogue.clips["species"].take(pa.array(plan.clip))
     drops = [pa.array(plan.drops[:, i], pa.int32()) for i in range(len(DROP_REASONS))]
     columns: dict[str, Any] = {
@@ -189,7 +190,7 @@ def scene_table(
         "level_dbfs": batch.level_dbfs,
         "level_lufs": _measured(batch.level_lufs),
         "background_spl_db": _planned(plan.background_spl_db),
-        "room": catalogue.room_names.take(_rows(plan.room)),
+        "room": catalogue.room_names.take(_rows(np.where(in_room, plan.room, -1))),
         "scene_gain_db": batch.scene_gain_db,
         "split": pa.nulls(n, pa.string()),
         "fingerprint": [catalogue.fingerprint] * n,

@@ -337,10 +337,11 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
         licences.update(receipt["licences"])
     warnings = []
     loud = "events.snr.db" if scenes.spec.events.level.mode == "snr" else "events.level.source_level_db"
+    level = "level_dbfs" if scenes.spec.background.level_lufs is None else "level_lufs"
     if total["scaled"] > _MOST_SCALED * total["delivered"]:
         warnings.append(
             f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
-            f"lower background.level_dbfs or {loud}"
+            f"lower background.{level} or {loud}"
         )
     share = scenes.spec.empty_share
     if total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:

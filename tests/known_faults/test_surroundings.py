@@ -167,3 +167,15 @@ def test_a_silent_impulse_response_is_named(spec_of: SpecOf, tmp_path: Path) -> 
     generator = SceneGenerator(spec_of(f"events.propagation.impulses={store.path}", "empty_share=0"))
     with pytest.raises(MixError, match=r"impulse response 0 of .*impulses: .* is silent"):
         generator.render([0])
+
+
+def test_a_room_that_is_not_heard_is_not_named(spec_of: SpecOf, impulses: ClipStore) -> None:
+    """Scenes without events, or with dry ones only, have no room in their label; all others have."""
+    spec = spec_of(
+        "events.rate=null", "events.count=1", "empty_share=0.2", f"events.propagation.impulses={impulses.path}",
+        "events.propagation.probability=0.5",
+    )  # fmt: skip
+    scenes = SceneGenerator(spec).render(range(40))
+    heard = set(scenes.events["scene_id"][scenes.events["impulse_id"].notna()])
+    assert 0 < len(heard) < 32
+    assert set(scenes.scenes["scene_id"][scenes.scenes["room"].notna()]) == heard

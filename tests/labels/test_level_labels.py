@@ -84,14 +84,18 @@ def test_what_was_not_measured_is_null(catalogue):
 
 
 def test_rooms_and_levels_of_scenes(catalogue):
-    """The room by name, LUFS where they were asked for, the absolute level where it is known."""
-    plan = hand_plan(({"room": 1, "background_spl_db": 35 * 256}, []), ({}, []), ({"room": 0}, []))
-    table = scene_table(hand_batch(plan, level_lufs=np.array([-31.5, np.nan, np.nan])), catalogue, ["a", "b", "c"])
+    """The room by name if it is heard, LUFS where they were asked for, the absolute level where it is known."""
+    wet = [{"impulse": 0}, {}]
+    plan = hand_plan(
+        ({"room": 1, "background_spl_db": 35 * 256}, wet), ({}, []), ({"room": 0}, wet), ({"room": 0}, [{}])
+    )
+    levels = np.array([-31.5, np.nan, np.nan, np.nan])
+    table = scene_table(hand_batch(plan, level_lufs=levels), catalogue, ["a", "b", "c", "d"])
 
     assert columns(table, "room", "level_lufs", "background_spl_db") == {
-        "room": ["hall", None, "cave"],
-        "level_lufs": [-31.5, None, None],
-        "background_spl_db": [35.0, None, None],
+        "room": ["hall", None, "cave", None],
+        "level_lufs": [-31.5, None, None, None],
+        "background_spl_db": [35.0, None, None, None],
     }
 
 

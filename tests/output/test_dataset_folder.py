@@ -228,6 +228,12 @@ def test_another_community_is_refused(stores, tmp_path):
         render(spec)
 
 
+def test_what_is_too_loud_is_named(stores, tmp_path):
+    """Where the background's level is given in LUFS, that is the key to lower."""
+    loud = ("items=8", "background={level_dbfs: null, level_lufs: -3}")
+    assert "lower background.level_lufs" in render(small_spec(tmp_path, stores, *loud)).info["warnings"][0]
+
+
 def test_a_moved_bank_is_the_same(same, stores, tmp_path):
     """Where the stores lie doesn't matter."""
     moved = Path(shutil.copytree(stores, tmp_path / "moved"))
