@@ -205,8 +205,8 @@ def test_bats_keep_their_frequencies(bats: Rendered) -> None:
 def test_tables_serve_planning(field: Rendered) -> None:
     """What the 50 ms x third-octave tables say of a call, or of a background behind it, in the call's band.
 
-    The tables only decide what is silent and what is hopeless, with a margin of 3 dB: nine of ten backgrounds and calls
-    of three blocks and more must be within it. The error is printed, and stands in docs/bank.md.
+    The tables only decide what is silent and what is hopeless: nine of ten backgrounds, and of calls of three blocks and
+    more, must be within 4 dB. The error is printed, and stands in docs/bank.md.
     """
     generator = SceneGenerator(load_spec("strong_detection", field.overrides))
     bank, backgrounds = generator.bank, generator.backgrounds
@@ -245,4 +245,4 @@ def test_tables_serve_planning(field: Rendered) -> None:
         print(f"{len(known)} {name}, error in dB at 5, 50, 95 %: {np.percentile(known, [5, 50, 95]).round(2)}")
         assert len(known) > 100
         if name != "shorter calls":
-            assert np.mean(np.abs(known) <= 3) >= 0.85
+            assert np.mean(np.abs(known) <= 4) >= 0.9
