@@ -205,8 +205,8 @@ def test_bats_keep_their_frequencies(bats: Rendered) -> None:
 def test_tables_serve_planning(field: Rendered) -> None:
     """What the 50 ms x third-octave tables say of a call, or of a background behind it, in the call's band.
 
-    The tables only decide what is silent and what is hopeless: nine of ten backgrounds, and of calls of three blocks and
-    more, must be within 4 dB. The error is printed, and stands in docs/bank.md.
+    The tables only decide what is silent and what is hopeless: nine of ten backgrounds, and of calls of three blocks
+    and more, must be within 4 dB. The error is printed, and stands in docs/bank.md.
     """
     generator = SceneGenerator(load_spec("strong_detection", field.overrides))
     bank, backgrounds = generator.bank, generator.backgrounds
