@@ -292,14 +292,19 @@ def table_power(
     """
     if end <= start:
         return 0.0
+    weight = np.empty(len(edge_hz) - 1)  # share of each table band that lies in the band
+    lowest, highest = len(weight), len(weight)
+    for band in range(len(weight)):
+        shared = min(edge_hz[band + 1], high_hz) - max(edge_hz[band], low_hz)
+        if shared > 0.0:
+            weight[band] = shared / (edge_hz[band + 1] - edge_hz[band])
+            lowest, highest = min(lowest, band), band + 1
     energy = 0.0
     for block in range(start // size, min((end - 1) // size + 1, last - first)):
         inside = min(end, (block + 1) * size) - max(start, block * size)
         part = 0.0
-        for band in range(len(edge_hz) - 1):
-            shared = min(edge_hz[band + 1], high_hz) - max(edge_hz[band], low_hz)
-            if shared > 0.0:
-                part += bands[first + block, band] * (shared / (edge_hz[band + 1] - edge_hz[band]))
+        for band in range(lowest, highest):
+            part += bands[first + block, band] * weight[band]
         energy += part * inside / size
     return energy / (end - start)
 
@@ -485,12 +490,14 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
     mixed = uniform(seed, BACKGROUNDS, scene, MIXED) < rules.mix_probability
     taken = last - first  # place of the first background among the medium's: the second is another one
     others = ZERO  # files of the medium that are taken
+    stored = 0.0  # power of the stronger file
     for which in range(2 if mixed else 1):
         if uniform(seed, NOISES, scene, which * 8 + IS_NOISE) < rules.noise_probability:
             slope = _value(job, s, rules.noise_slope_node, NOISES, which * 8 + SLOPE, NO_CLASS)
             job.background[s, which].background = NOISE
             job.background[s, which].noise_slope_db = _quantised_db(slope)
             continue
+        power = 0.0
         for attempt in range(ATTEMPTS):
             slot = (which * ATTEMPTS + attempt) * 8
             place = below(seed, BACKGROUNDS, scene, slot + PICK, last - first - others)
@@ -509,11 +516,13 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
             job.background[s, which].background_offset = below(seed, BACKGROUNDS, scene, slot + CROP, room)
             if which == 0:
                 taken, others = place, ONE
-            if _layer_power(job, s, which, ZERO, n_samples, 0.0, rules.sample_rate / 2.0) >= SILENT_POWER:
+            power = _layer_power(job, s, which, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
+            if power >= SILENT_POWER:
                 break
+        stored = max(stored, power)
     if rules.noise_probability > 0.0:  # it is mixed as loud as a file beside it
-        files_power = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
-        job.scene[s].noise_power = files_power if files_power > 0.0 else 1.0
+        job.scene[s].noise_power = stored if stored > 0.0 else 1.0
+        stored = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
     job.scene[s].background_spl_db = NO_LEVEL
     if rules.spl_node >= 0:
         job.scene[s].background_spl_db = _quantised_db(_value(job, s, rules.spl_node, SURROUNDINGS, SPL, NO_CLASS))
@@ -525,7 +534,6 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
         job.scene[s].background_scale = peak * peak
     else:
         level = _quantised_db(_value(job, s, rules.level_node, BACKGROUNDS, LEVEL, NO_CLASS))
-        stored = _backdrop_power(job, s, ZERO, n_samples, 0.0, rules.sample_rate / 2.0)
         job.scene[s].level_dbfs = level
         job.scene[s].background_scale = strict_math.exp(level / 2560.0 * _LN_10) / max(stored, SILENT_POWER)
 
@@ -791,11 +799,12 @@ def _propagate(job: Any, s: Any, event: Any, at: Any, placed: Any, position: Any
         source_level_db = _quantised_db(
             _propagation_value(job, s, rules.source_level_node, event, SOURCE_LEVEL, position)
         )
-    if uniform(seed, PROPAGATION, scene, event * 8 + PROPAGATED) < rules.propagation_probability:
+    room = job.scene[s].room
+    dry = rules.distance_node < 0 and rules.rt60_node < 0 and room < 0
+    if not dry and uniform(seed, PROPAGATION, scene, event * 8 + PROPAGATED) < rules.propagation_probability:
         if rules.distance_node >= 0:
             metres = _propagation_value(job, s, rules.distance_node, event, DISTANCE, position)
             distance_mm = math.floor(metres * 1000.0 + 0.5)
-        room = job.scene[s].room
         if room >= 0:
             first, last = t.room_first[room], t.room_first[room + 1]
             impulse = t.room_impulse[first + below(seed, PROPAGATION, scene, event * 8 + IMPULSE, last - first)]
