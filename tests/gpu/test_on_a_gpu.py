@@ -55,7 +55,7 @@ def parts(plan: ScenePlan) -> list[ScenePlan]:
 
 
 def test_scenes_are_those_of_the_cpu(case: Any, device: str) -> None:
-    """PCM16 within 1 LSB in all samples and equal in more than 99.9 %, levels to 1e-3 dB."""
+    """PCM16 within 1 LSB in all samples and equal in more than 99.9 %, band SNR to 1e-3 dB, other levels to 1e-4."""
     spec, bank, backgrounds, plan = case
     cpu = Mixer(spec, bank, backgrounds).render(plan, stems=True)
     batch = mixer_of(case, device).render(plan, stems=True).to_host()
@@ -64,7 +64,8 @@ def test_scenes_are_those_of_the_cpu(case: Any, device: str) -> None:
     assert same_pcm(batch.audio, cpu.audio)
     assert same_pcm(batch.stems, cpu.stems)
     for name in ("scene_gain_db", "level_dbfs", "gain_db", "snr_scene_db", "snr_local_db", "snr_band_db"):
-        np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=1e-3, err_msg=name)
+        atol = 1e-3 if name == "snr_band_db" else 1e-4  # the CPU's transforms are float32
+        np.testing.assert_allclose(getattr(batch, name), getattr(cpu, name), atol=atol, err_msg=name)
 
 
 def test_every_way_gives_the_same_bits(case: Any, device: str) -> None:
