@@ -60,7 +60,8 @@ COUNT_ATTEMPTS: Final = 64
     SILENT_EVENT,
     OVER_LIMIT,
     TOO_FEW_CALLERS,
-) = _numbered(12)  # in step with synthscape.plan.plan.DROP_REASONS
+    INAUDIBLE,
+) = _numbered(13)  # in step with synthscape.plan.plan.DROP_REASONS
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
 NOTHING: Final = np.int64(-1)
@@ -183,6 +184,8 @@ BACKGROUND_ROW: Final = np.dtype(
 EVENT_ROW: Final = np.dtype(
     [
         ("clip", np.int64),
+        ("clip_start", np.int64),
+        ("clip_end", np.int64),
         ("class_id", np.int32),
         ("clip_onset", np.int64),
         ("clip_offset", np.int64),
@@ -194,9 +197,11 @@ EVENT_ROW: Final = np.dtype(
         ("fade_in", np.int32),
         ("fade_out", np.int32),
         ("gain_group", np.int32),
+        ("role", np.int8),  # 0: a target
         ("speaker", np.int32),
         ("truncated", np.bool_),
         ("altered", np.bool_),
+        ("required", np.bool_),
         ("source_level_db", np.int32),
         ("distance_mm", np.int64),
         ("impulse", np.int64),
@@ -649,6 +654,8 @@ def _place_clip(
     fade_out = min(rules.fade_samples, max(clip_offset - offset, into_call))
     e = job.event[at]
     e.clip = clip
+    e.clip_start = 0
+    e.clip_end = x.length
     e.class_id = class_id
     e.clip_onset = clip_onset
     e.clip_offset = clip_offset

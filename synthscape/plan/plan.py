@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-PLAN_VERSION: Final = 2  # raised whenever the same spec would give another plan
+PLAN_VERSION: Final = 3  # raised whenever the same spec would give another plan
 
 EPOCH: Final = 2**40  # scene number = epoch x EPOCH + index
 DB_STEPS: Final = 256  # levels are planned in steps of 1/256 dB
@@ -22,8 +22,8 @@ NO_IMPULSE: Final = -1
 PROCEDURAL_TAIL: Final = -2  # decaying noise in place of an impulse response
 NO_SPEAKER: Final = -1
 
-TARGET, DISTRACTOR, SUPPORT = range(3)
-ROLES: Final = ("target", "distractor", "support")
+TARGET, DISTRACTOR, SUPPORT, PATCH = range(4)
+ROLES: Final = ("target", "distractor", "support", "patch")  # a patch is noise of a recording: mixed, not labelled
 
 #: Why an asked event is not in its scene, in the order of the columns of ``ScenePlan.drops``.
 DROP_REASONS: Final = (
@@ -39,6 +39,7 @@ DROP_REASONS: Final = (
     "silent_event",  # nothing of the call would be heard
     "over_limit",  # more events than ``events.max_per_scene``
     "too_few_callers",  # the class has no other caller for a chorus, or to answer
+    "inaudible",  # it must be heard, and by the tables it is not, or too much of it is cut off
 )
 
 
@@ -75,6 +76,8 @@ class ScenePlan:
     hour: NDArray[np.int8]  # [s] 0 to 23, -1 where none is drawn
 
     clip: NDArray[np.int64]  # [e] row in the bank
+    clip_start: NDArray[np.int64]  # [e] the part of the clip that is played, in stored samples: all but for a PATCH
+    clip_end: NDArray[np.int64]  # [e] exclusive
     class_id: NDArray[np.int32]  # [e] index in the class list
     clip_onset: NDArray[np.int64]  # [e] first sample of the whole clip, may be negative
     clip_offset: NDArray[np.int64]  # [e] one past its last sample, may lie beyond the scene
@@ -95,6 +98,7 @@ class ScenePlan:
     speaker: NDArray[np.int32]  # [e] number of the caller within the scene, or NO_SPEAKER
     truncated: NDArray[np.bool_]  # [e] the scene cuts the active part
     altered: NDArray[np.bool_]  # [e] the ratio is infeasible for the clip: part of the call is lost
+    required: NDArray[np.bool_]  # [e] the item is only true if this event is audible
 
     def __len__(self) -> int:
         return len(self.scene)

@@ -14,7 +14,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
 from synthscape.plan.community import Community, read_community
 from synthscape.plan.index import ClassEntry, Index, build_index
-from synthscape.plan.plan import DROP_REASONS, TARGET, ScenePlan
+from synthscape.plan.plan import DROP_REASONS, ScenePlan
 from synthscape.plan.program import ProgramBuilder
 from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
@@ -107,7 +107,6 @@ class Planner:
             scene=numbers,
             event_offsets=np.append(0, np.cumsum(n_events)),
             drops=drops,
-            role=np.full(len(event), TARGET, dtype=np.int8),
             **columns,
         )
 

@@ -351,6 +351,36 @@ class Names:
         return schema if self.may_be_empty else {**schema, "minItems": 1}
 
 
+@dataclass(frozen=True)
+class Lines:
+    """A list of texts in their order; a text may have several lines."""
+
+    doc: str
+    default: Any
+
+    @property
+    def expected(self) -> str:
+        """What it may be."""
+        return "a list of one text or more"
+
+    def parse(self, value: Any, key: Key) -> tuple[str, ...]:
+        """The texts; raises SpecKeyError."""
+        if not isinstance(value, list) or not value:
+            raise SpecKeyError(key, self.expected, shown(value), 'write ["first text", "second text"], or null')
+        for index, text in enumerate(value):
+            if not isinstance(text, str) or not text.strip() or "${" in text:
+                raise SpecKeyError((*key, index), "a text", shown(text), "write it in quotes")
+        return tuple(value)
+
+    def plain(self, value: tuple[str, ...], *, explicit: bool = False) -> list[str]:
+        """A list."""
+        return list(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of the value."""
+        return {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
+
+
 def nearest(name: object, allowed: Sequence[str]) -> str | None:
     """A suggestion, if one of the allowed names is near.
 

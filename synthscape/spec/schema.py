@@ -9,10 +9,22 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final
 
 from synthscape.spec.distributions import Distribution
-from synthscape.spec.fields import REQUIRED, Draw, Flag, Names, Number, Rule, Text, Whole, Word, key_field
+from synthscape.spec.fields import REQUIRED, Draw, Flag, Lines, Names, Number, Rule, Text, Whole, Word, key_field
 
 EVENT_DRAW: Final = ("event", "scene", "class")
 MOST_EVENTS: Final = 4096
+SCENE_TASKS: Final = ("strong_detection", "detect_diarize")  # an item is a scene
+QUESTION_TASKS: Final = (  # an item is a question with its scenes and clips
+    "few_shot_detection",
+    "few_shot_scenes",
+    "call_type_mcq",
+    "call_type_binary",
+    "call_type_same_different",
+    "call_type_matching",
+    "species_matching",
+    "counting",
+)
+TASKS: Final = SCENE_TASKS + QUESTION_TASKS
 MOST_CALLERS: Final = 64
 OUTSIDE_FINGERPRINT: Final = (
     ("output",),
@@ -29,10 +41,23 @@ class Classes:
     """Which classes of calls are drawn, and how often."""
 
     by: str = key_field(
-        Word("what makes a class: a column of the bank", "species", ("species", "call_type", "cluster"))
+        Word(
+            "what makes a class: a column of the bank; or type: its call_type where that is known, else its clusters "
+            "of both sizes",
+            "species",
+            ("species", "call_type", "cluster", "type"),
+        )
     )
     column: str | None = key_field(
-        Text("with by: cluster, the bank's column to use (null: cluster)", None, "a cluster column"), null=True
+        Text("with by: cluster or type, the bank's column to use (null: cluster)", None, "a cluster column"), null=True
+    )
+    coarse: str | None = key_field(
+        Text(
+            "with by: type, a column of larger clusters that calls of one type agree in too (null: none)",
+            None,
+            "a cluster column",
+        ),
+        null=True,
     )
     balance: str = key_field(
         Word(
@@ -449,6 +474,115 @@ class Community:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Negatives:
+    """What answers are told apart from: whole weights of the ways to choose types, exact within a block of items."""
+
+    within_species: int = key_field(Whole("other call types of the same species", 2, 0, 1000))
+    same_genus: int = key_field(Whole("types of other species of one genus", 0, 0, 1000))
+    same_family: int = key_field(Whole("types of other genera of one family", 0, 0, 1000))
+    cross_species: int = key_field(Whole("types of different species", 2, 0, 1000))
+    random: int = key_field(Whole("any types", 1, 0, 1000))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, in tasks whose item is a question."""
+
+    options: int = key_field(Whole("options of a choice", 4, 2, 8))
+    candidates: Distribution = key_field(
+        Draw("sounds that are asked about in a few-shot item", {"uniform_int": [1, 4]}, 1, 8, whole=True)
+    )
+    examples: Distribution = key_field(
+        Draw("example clips of each sound that is asked about", {"uniform_int": [1, 3]}, 1, 5, whole=True)
+    )
+    none_share: float = key_field(
+        Number("exact share of items whose answer is none of what is asked about", 0, 0, 0.9, decimals=2)
+    )
+    negatives: Negatives = field(default_factory=Negatives)
+    matched_share: float = key_field(
+        Number("exact share of items whose options all match in duration and frequency", 0, 0, 1, decimals=2)
+    )
+    distractors: Distribution = key_field(
+        Draw("calls in a scene that are not asked about", {"uniform_int": [0, 3]}, 0, 64, whole=True)
+    )
+    patches: Distribution = key_field(
+        Draw(
+            "call-free stretches of recordings pasted into a scene as decoys",
+            {"poisson": 0.5, "clip": [0, 4]},
+            0,
+            64,
+            whole=True,
+        )
+    )
+    most: int = key_field(Whole("with task: counting, the largest answer; 0 is one too", 6, 1, 32))
+    background_clip: float = key_field(
+        Number("probability that an item has a clip of the scene's background", 0.5, 0, 1)
+    )
+    domain_shift: float = key_field(
+        Number("probability that the query lies over other background files than the examples", 0.5, 0, 1)
+    )
+    with_times: bool = key_field(Flag("ask when, too", False))
+    support_duration: Distribution = key_field(
+        Draw("with task: few_shot_scenes, length of the support scene, s", 30, 0, 1e6, above_low=True)
+    )
+    support_calls: Distribution = key_field(
+        Draw(
+            "with task: few_shot_scenes, audible calls of the type in the support scene",
+            {"uniform_int": [5, 8]},
+            1,
+            256,
+            whole=True,
+        )
+    )
+    apart: tuple[str, ...] = key_field(
+        Names("what examples and query never share: recording, recordist, site", ["recording", "recordist", "site"])
+    )
+    duration_bins: int = key_field(
+        Whole("a call that stands in for another is of its duration bin, of so many equally filled ones", 10, 1, 100)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clips:
+    """How single clips of a question (examples, and the query of a choice) are made."""
+
+    duration: Distribution | None = key_field(
+        Draw(
+            "length of a clip, s, the call anywhere in it (null: as the bank's clip is played)",
+            3,
+            0,
+            60,
+            above_low=True,
+        ),
+        null=True,
+    )
+    background: bool = key_field(Flag("lay clips over a background, as scenes are", True))
+    snr_db: Distribution = key_field(
+        Draw("with background: SNR in dB, by events.snr.reference", {"uniform": [5, 20]}, -100, 100)
+    )
+    level_dbfs: Distribution = key_field(
+        Draw("without background: RMS of the call over its active part, dBFS", {"uniform": [-35, -20]}, -60, 0)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """How items are put into words for a language model; nothing of it changes the audio."""
+
+    audio: str = key_field(
+        Text("what stands in the text for each audio file", "<Audio><AudioHere></Audio>", "a placeholder")
+    )
+    questions: tuple[str, ...] | None = key_field(
+        Lines("paraphrases of the question, one drawn for each item (null: the task's own; docs/tasks.md)", None),
+        null=True,
+    )
+    yes: str = key_field(Text("the answer yes", "Yes"))
+    no: str = key_field(Text("the answer no", "No"))
+    none: str = key_field(Text("the answer that none of what is asked about is there", "None"))
+    dataset_name: str = key_field(Text("dataset_name of the rows", "synthscape"))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Licences:
     """Which clips and backgrounds may be used."""
 
@@ -469,6 +603,16 @@ class Output:
     items_per_shard: int = key_field(Whole("items rendered and receipted together", 512, 1, 1_000_000))
     stems: bool = key_field(Flag("write each event and the background as float audio too", False))
     raven: bool = key_field(Flag("write a Raven selection table beside each audio file", False))
+    rttm: bool = key_field(Flag("write an RTTM file of the callers beside each audio file", False))
+    dcase: bool = key_field(Flag("with task: few_shot_scenes, write a DCASE CSV beside each audio file", False))
+    control: str = key_field(
+        Word(
+            "the same questions with noise of the same length and level for audio, or without audio: "
+            "what can be answered then is not heard",
+            "none",
+            ("none", "noise", "text"),
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,7 +623,7 @@ class Spec:
     they were written.
     """
 
-    task: str = key_field(Word("what an item is", "strong_detection", ("strong_detection",)))
+    task: str = key_field(Word("what an item is", "strong_detection", TASKS))
     seed: int = key_field(Whole("another seed, another dataset", 0, 0, 2**64 - 1))
     items: int = key_field(Whole("number of items; more of them extend a dataset", 1000, 1, 2**40))
     sample_rate: int = key_field(Whole("Hz; the stores must have it too", 16000, 1000, 1_000_000))
@@ -502,6 +646,9 @@ class Spec:
         Number("exact share of scenes without events; all others have one or more", 0, 0, 1, decimals=6)
     )
     background: Background = field(default_factory=Background)
+    question: Question = field(default_factory=Question)
+    clips: Clips = field(default_factory=Clips)
+    wording: Wording = field(default_factory=Wording)
     licences: Licences = field(default_factory=Licences)
     output: Output = field(default_factory=Output)
 
@@ -541,6 +688,9 @@ SECTIONS: Final[dict[type, dict[str, type]]] = {
         "community": Community,
         "events": Events,
         "background": Background,
+        "question": Question,
+        "clips": Clips,
+        "wording": Wording,
         "licences": Licences,
         "output": Output,
     },
@@ -553,6 +703,7 @@ SECTIONS: Final[dict[type, dict[str, type]]] = {
         "propagation": Propagation,
         "overlap": Overlap,
     },
+    Question: {"negatives": Negatives},
     Propagation: {"tail": Tail, "air": Air, "water": Water},
     Background: {"mix": Mix, "noise": Noise},
 }
