@@ -65,6 +65,7 @@ COUNT_ATTEMPTS: Final = 64
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
 NOTHING: Final = np.int64(-1)
+NOT_CAST: Final = np.int64(-3)
 NO_MONTH: Final = np.int64(-1)
 NO_HOUR: Final = np.int64(-1)
 FREE: Final = np.int64(-1)  # no gap process: the onset is free
@@ -484,8 +485,12 @@ def _quantised_db(level_db: Any) -> Any:
 
 
 @compiled
-def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
-    """Choose the scene's one or two backgrounds, where they begin, and their level."""
+def choose_backgrounds(job: Any, s: Any, medium: Any, cast: Any, cast_second: Any) -> Any:
+    """Choose the scene's one or two backgrounds, where they begin, and their level.
+
+    Where ``cast`` is not ``NOT_CAST``, the backgrounds are these two (rows, NOISE, or for the second NOTHING), and only
+    the rest is drawn.
+    """
     t = job.tables
     rules = t.rules[0]
     seed, scene = rules.seed, job.number[s]
@@ -493,11 +498,15 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
     first, last = t.medium_first[medium], t.medium_first[medium + 1]
     job.background[s, 1].background = -1
     mixed = uniform(seed, BACKGROUNDS, scene, MIXED) < rules.mix_probability
+    if cast != NOT_CAST:
+        mixed = cast_second != NOTHING
     taken = last - first  # place of the first background among the medium's: the second is another one
     others = ZERO  # files of the medium that are taken
     stored = 0.0  # power of the stronger file
     for which in range(2 if mixed else 1):
-        if uniform(seed, NOISES, scene, which * 8 + IS_NOISE) < rules.noise_probability:
+        wanted = cast if which == 0 else cast_second
+        is_noise = uniform(seed, NOISES, scene, which * 8 + IS_NOISE) < rules.noise_probability
+        if is_noise if cast == NOT_CAST else wanted == NOISE:
             slope = _value(job, s, rules.noise_slope_node, NOISES, which * 8 + SLOPE, NO_CLASS)
             job.background[s, which].background = NOISE
             job.background[s, which].noise_slope_db = _quantised_db(slope)
@@ -508,7 +517,7 @@ def _choose_backgrounds(job: Any, s: Any, medium: Any) -> Any:
             place = below(seed, BACKGROUNDS, scene, slot + PICK, last - first - others)
             if which == 1 and place >= taken:
                 place += 1
-            row = t.medium_row[first + place]
+            row = t.medium_row[first + place] if cast == NOT_CAST else wanted
             ratio = _nearest_ratio(
                 t, _value(job, s, rules.background_ratio_node, BACKGROUNDS, slot + PLAYED_AT, NO_CLASS)
             )
@@ -580,7 +589,7 @@ def _silent(
     low, high = 0.0, nyquist
     if rules.reference == REFERENCE_BAND:
         low, high = reference_band(x.low_hz, x.high_hz, p, q, nyquist)
-    if rules.reference != REFERENCE_SCENE:
+    if rules.reference != REFERENCE_SCENE and job.background[s, 0].background != NOTHING:
         power = _backdrop_power(job, s, onset, offset, low, high)
         rounding = ROUNDING_POWER * (high - low) / nyquist
         if power < SILENT_POWER or power * job.scene[s].background_scale < rounding:
@@ -1017,7 +1026,7 @@ def _begin_scene(job: Any, s: Any) -> Any:
     time = t.time[max(month, ZERO), hour + 1]
     before = t.medium_before[time]
     medium = _holding(before, math.floor(uniform(rules.seed, SCENES, scene, MEDIUM) * before[len(before) - 1]))
-    _choose_backgrounds(job, s, medium)
+    choose_backgrounds(job, s, medium, NOT_CAST, NOT_CAST)
     _choose_room(job, s, medium)
     return medium, time * len(t.class_first) + medium, duration_s
 

@@ -106,6 +106,7 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
     "energy_q75": (0, 2**53),
     "peak": (1e-45, 1e300),
     "low_hz": (0, 1e9),
+    "bandwidth_hz": (0, 1e9),
     "high_hz": (0, 1e9),
     "signal_share": (1e-6, 1),
     "min_ratio_index": (0, 256),

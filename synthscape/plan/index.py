@@ -18,7 +18,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError, StoreError
 from synthscape.plan.callers import TAKES_CALLERS, caller_names, cast_columns, check_callers
 from synthscape.plan.community import Community, class_weights
-from synthscape.spec.schema import Licences, Spec
+from synthscape.spec.schema import CHOICE_TASKS, QUESTION_TASKS, Licences, Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels.place import BACKDROP_ROW, CLIP_ROW, MEMBER
 from synthscape_kernels.ratios import UNITY
@@ -27,6 +27,12 @@ Mask = NDArray[np.bool_]
 Groups = tuple[NDArray[np.int64], NDArray[np.void]]  # first member of each group and an end; records of MEMBER
 Text = pd.Series  # of str or null
 
+#: Columns of the store that examples and query must differ in, by the word in ``question.apart``.
+APART_COLUMNS: Final = {
+    "recording": ("recording_id", "source_uid", "duplicate_group"),
+    "recordist": ("recordist",),
+    "site": ("site",),
+}
 _WEIGHTS: Final[dict[str, Callable[[int], int]]] = {
     "uniform": lambda count: 1,
     "sqrt": lambda count: math.isqrt(count << 20),
@@ -51,6 +57,8 @@ class Index:
     block_samples: int
     largest_group: int
     classes: list[ClassEntry]
+    class_ids: NDArray[np.int32]  # [clips] -1: not used
+    media: list[str]
     cast: dict[str, NDArray[Any]] = field(default_factory=dict)  # columns of the kernel's Cast, where callers matter
     filtered: dict[str, int] = field(default_factory=dict)  # reason -> clips or backgrounds left out
     notes: list[str] = field(default_factory=list)
@@ -85,8 +93,10 @@ def build_index(
     names = _class_names(spec, bank)
     usable &= _keep(names.notna().to_numpy(), usable, filtered, f"clips without {spec.classes.by}")
     low_hz, high_hz = bank.numbers("low_hz"), bank.numbers("high_hz")
-    if spec.events.snr.reference == "band" and spec.events.level.mode == "snr":
-        bank.require(("low_hz", "high_hz"), "events.snr.reference: band measures in the call's own band")
+    asked = spec.task in QUESTION_TASKS
+    if asked or (spec.events.snr.reference == "band" and spec.events.level.mode == "snr"):
+        why = f"task: {spec.task} needs calls" if asked else "events.snr.reference: band measures"
+        bank.require(("low_hz", "high_hz"), f"{why} in the call's own band")
         usable &= _keep(~np.isnan(low_hz) & ~np.isnan(high_hz), usable, filtered, "clips without a band")
     if spec.events.group == "none":
         usable &= _keep(bank.lengths <= _longest(spec), usable, filtered, "clips longer than any scene")
@@ -94,6 +104,8 @@ def build_index(
         bank.require(("medium",), "events.propagation.distance_m: sound is absorbed by air or water")
         absorbs = _text(bank, "medium").isin(("air", "water")).to_numpy()
         usable &= _keep(absorbs, usable, filtered, "clips without a medium that sound travels in (air, water)")
+    if asked:
+        usable &= _askable(spec, bank, names, usable, filtered)
     class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
     usable &= class_ids >= 0
 
@@ -157,6 +169,8 @@ def build_index(
         block_samples=bank.block_samples,
         largest_group=int(np.diff(group_first).max()),
         classes=classes,
+        class_ids=class_ids,
+        media=media,
         cast=cast,
         filtered=dict(sorted(filtered.items())),
         notes=notes,
@@ -317,6 +331,8 @@ def _class_names(spec: Spec, bank: ClipStore) -> Text:
     Call types and clusters belong to a species: two species' "song" are two classes.
     """
     by = spec.classes.by
+    if by == "type":
+        return _type_names(spec, bank)
     column = (spec.classes.column or "cluster") if by == "cluster" else by
     bank.require((column,), f"classes.by: {by} sorts clips by it")
     names = _text(bank, column)
@@ -324,6 +340,38 @@ def _class_names(spec: Spec, bank: ClipStore) -> Text:
         return names
     species = _text(bank, "species")
     return (species + ": " + names).where(species.notna(), names)
+
+
+def _type_names(spec: Spec, bank: ClipStore) -> Text:
+    """Types: a species' call_type where it is known, else its clusters of both sizes; null where neither is."""
+    fine, coarse = spec.classes.column or "cluster", spec.classes.coarse
+    bank.require(("species",), "classes.by: type tells the call types of a species apart")
+    species, call_type, cluster = (_text(bank, name) for name in ("species", "call_type", fine))
+    if call_type.isna().all():
+        bank.require((fine,), "classes.by: type needs it where call_type is not known")
+    names = species + " [" + cluster + "]"
+    if coarse is not None and cluster[call_type.isna()].notna().any():
+        bank.require((coarse,), "classes.coarse names it")
+        names = species + " [" + cluster + "/" + _text(bank, coarse) + "]"
+    return (species + ": " + call_type).where(call_type.notna(), names)
+
+
+def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: Counter[str]) -> Mask:
+    """Clips of classes that have an example and a query which share no recording, recordist or site.
+
+    Others are left out of scenes too: a type that is heard but never asked about would give answers away.
+    """
+    kept = usable.copy()
+    for what in spec.question.apart:
+        values = _text(bank, APART_COLUMNS[what][0])
+        if what == "recording":
+            bank.require(("recording_id",), "question.apart: recording keeps examples and query in different ones")
+            kept &= _keep(values.notna().to_numpy(), kept, filtered, "clips without a recording_id")
+        table = pd.DataFrame({"class": names, "value": values})[kept]
+        of_class = table.groupby("class")["value"]
+        one = of_class.nunique() + of_class.apply(lambda column: int(column.isna().sum())) < 2
+        kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"clips of classes with a single {what}")
+    return kept
 
 
 def _sort_into_classes(
@@ -398,7 +446,16 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
 
 
 def _longest(spec: Spec) -> float:
-    """Samples of the longest clip that may lie whole inside the longest scene; infinite where edges may cut."""
+    """Samples of the longest clip that may lie whole inside the longest scene; infinite where edges may cut.
+
+    In a question any clip may be in any of its scenes: it must fit into the shortest, at the highest ratio.
+    """
+    if spec.task in QUESTION_TASKS:
+        lengths = [spec.clips.duration] if spec.clips.duration is not None else []
+        if spec.task not in CHOICE_TASKS and spec.events.edges != "truncate":
+            lengths.append(spec.duration)
+        shortest = min((draw.bounds()[0] for draw in lengths), default=math.inf)
+        return shortest * spec.sample_rate / max(1.0, spec.events.resample.bounds()[1])
     if spec.events.edges == "truncate":
         return math.inf
     scene = seconds_to_samples(spec.duration.bounds()[1], spec.sample_rate)
@@ -439,7 +496,7 @@ def _by_medium(
         if known and (null := int(medium[mask].isna().sum())):
             notes.append(f"{null} {what} have no medium: they go with every medium")
 
-    highest = spec.classes.per_scene.bounds()[1]
+    highest = 1.0 if spec.task in QUESTION_TASKS else spec.classes.per_scene.bounds()[1]
     weight_of = _WEIGHTS[spec.classes.balance]
     media: list[str] = []
     firsts, class_groups, all_weights, rows, row_first = [], [], [], [], [0]

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
 from synthscape.plan.community import Community, read_community
+from synthscape.plan.cued import kinds_of_scenes
 from synthscape.plan.index import ClassEntry, Index, build_index
 from synthscape.plan.plan import DROP_REASONS, ScenePlan
 from synthscape.plan.program import ProgramBuilder
 from synthscape.spec.distributions import Distribution
-from synthscape.spec.schema import Spec
+from synthscape.spec.schema import QUESTION_TASKS, Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import place, processes
+from synthscape_kernels.cues import Casting, plan_cast_scenes
 from synthscape_kernels.place import Job, Tables
 from synthscape_kernels.processes import Cast
 from synthscape_kernels.ratios import GRID, as_ratio
 
-__all__ = ["ClassEntry", "Planner", "listed_ratios", "ratio_table"]
+__all__ = ["ClassEntry", "Planner", "listed_ratios", "ratio_table", "scene_numbers"]
 
 _EVENTS_PER_CALL: Final = 65536
 _SCENES_PER_CALL: Final = 1024
@@ -70,16 +72,19 @@ class Planner:
         self.ratio_q = np.array([ratio.denominator for ratio in table], np.int32)
         order = sorted(range(len(table)), key=table.__getitem__)
         rising = np.array([float(table[i]) for i in order])
+        self._ratio_order, self._between = order, np.sqrt(rising[:-1] * rising[1:])
         builder = ProgramBuilder()
         rules = np.array([_rules(spec, builder, index)], place.RULES)
         self._cast = _cast(spec, builder, index) if index.cast else None
+        self._kinds = kinds_of_scenes(spec, builder)
+        self.index = index
         self._most_classes = int(spec.classes.per_scene.bounds()[1])
         self._tables = Tables(
             rules=rules,
             program=builder.build(),
             ratio=np.array([(ratio.numerator, ratio.denominator) for ratio in table], place.RATIO),
             ratio_order=np.array(order, np.int64),
-            ratio_between=np.sqrt(rising[:-1] * rising[1:]),
+            ratio_between=self._between,
             **index.tables,
         )
 
@@ -89,10 +94,42 @@ class Planner:
         Raises:
             PlanError: a number is negative, beyond 2**63, or not a whole number.
         """
-        numbers = _scene_numbers(scenes)
+        numbers = scene_numbers(scenes)
         chunks = [numbers[i : i + _SCENES_PER_CALL] for i in range(0, len(numbers), _SCENES_PER_CALL)]
         parts = [self._plan(chunk) for chunk in chunks or [numbers]]
-        scene, drops, background, event = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        return self._as_plan(numbers, *(np.concatenate(rows) for rows in zip(*parts, strict=True)))
+
+    def plan_cast(self, numbers: NDArray[np.int64], scenes: NDArray[np.void], cues: NDArray[np.void]) -> ScenePlan:
+        """Plan scenes whose events are given.
+
+        Args:
+            numbers: scene numbers, from which everything that is drawn follows.
+            scenes: [n] records of CAST_SCENE.
+            cues: records of CUE, those of each scene in a row.
+
+        An event that can't be placed is dropped and counted with its reason, as everywhere.
+        """
+        scene = np.zeros(len(numbers), place.SCENE_ROW)
+        drops = np.zeros((len(numbers), len(DROP_REASONS)), np.int32)
+        background = np.zeros((len(numbers), 2), place.BACKGROUND_ROW)
+        event = np.zeros(len(cues), place.EVENT_ROW)
+        order = np.zeros(len(cues), np.int64)
+        job = Job(self._tables, numbers, scene, drops, background, event, order)
+        n_events = int(plan_cast_scenes(job, Casting(scenes, cues, self._kinds)))
+        return self._as_plan(numbers, scene, drops, background, event[order[:n_events]])
+
+    def nearest_ratio(self, value: float) -> int:
+        """Index in the ratio table of the ratio nearest to ``value`` on a log scale."""
+        return self._ratio_order[int(np.searchsorted(self._between, value, side="left"))]
+
+    def _as_plan(
+        self,
+        numbers: NDArray[np.int64],
+        scene: NDArray[np.void],
+        drops: NDArray[np.int32],
+        background: NDArray[np.void],
+        event: NDArray[np.void],
+    ) -> ScenePlan:
         columns = {
             name: np.ascontiguousarray(rows[name])
             for rows in (scene, background, event)
@@ -133,7 +170,8 @@ class Planner:
         return scene, drops, background, np.concatenate(kept)
 
 
-def _scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
+def scene_numbers(scenes: Iterable[int]) -> NDArray[np.int64]:
+    """Numbers of scenes or items as an array, int64 [n]; raises PlanError for what is none."""
     try:
         listed = list(scenes)
     except TypeError:
@@ -178,6 +216,11 @@ def _rules(spec: Spec, builder: ProgramBuilder, index: Index) -> tuple[Any, ...]
         process, amount = place.COUNT, Distribution("constant", (1.0,), per="scene")  # for form's sake
     elif events.process == "gaps" and events.gap_s is not None:
         process, amount = place.GAPS, events.gap_s
+    elif spec.task in QUESTION_TASKS:
+        process, amount = (
+            place.COUNT,
+            Distribution("constant", (1.0,), per="scene"),
+        )  # likewise: tasks cast their events
     else:
         raise PlanError("events: expected one of count, rate or process: gaps; got none")
     if process != place.GAPS and amount.bounds()[1] <= 0 and spec.empty_share < 1:

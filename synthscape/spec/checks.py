@@ -6,7 +6,8 @@ import math
 from typing import Any, Final
 
 from synthscape.spec.problem import SpecKeyError, number_text, shown
-from synthscape.spec.schema import MOST_EVENTS, Antiphony, Bout, Chorus, Events, Spec
+from synthscape.spec.question_checks import check_question
+from synthscape.spec.schema import MOST_EVENTS, QUESTION_TASKS, Antiphony, Bout, Chorus, Events, Spec
 from synthscape.units import seconds_to_samples
 
 LONGEST_SCENE_SAMPLES: Final = 2**31 - 1
@@ -18,7 +19,9 @@ def check_spec(spec: Spec) -> None:
     _check_scene_length(spec)
     _check_classes(spec)
     _check_community(spec)
-    _check_number_of_events(spec)
+    check_question(spec)
+    if spec.task not in QUESTION_TASKS:
+        _check_number_of_events(spec)
     events = spec.events
     if events.group == "track" and events.reverse.bounds()[1] > 0:
         got = shown(events.reverse.plain("event", "bernoulli"))
@@ -49,13 +52,18 @@ def _check_scene_length(spec: Spec) -> None:
 
 def _check_classes(spec: Spec) -> None:
     classes = spec.classes
-    if classes.column is None:
-        return
-    key = ("classes", "column")
-    if classes.by != "cluster":
-        raise SpecKeyError(key, "null unless classes.by is cluster", shown(classes.column), "set by: cluster, or null")
-    if classes.column != "cluster" and not classes.column.startswith("cluster_"):
-        raise SpecKeyError(key, "cluster or cluster_*", shown(classes.column), "name a cluster column of the bank")
+    for name, column, by in (
+        ("column", classes.column, ("cluster", "type")),
+        ("coarse", classes.coarse, ("type",)),
+    ):
+        key = ("classes", name)
+        if column is None:
+            continue
+        if classes.by not in by:
+            expected = f"null unless classes.by is {' or '.join(by)}"
+            raise SpecKeyError(key, expected, shown(column), f"set by: {by[0]}, or null")
+        if column != "cluster" and not column.startswith("cluster_"):
+            raise SpecKeyError(key, "cluster or cluster_*", shown(column), "name a cluster column of the bank")
 
 
 def _check_community(spec: Spec) -> None:

@@ -24,6 +24,12 @@ QUESTION_TASKS: Final = (  # an item is a question with its scenes and clips
     "species_matching",
     "counting",
 )
+CHOICE_TASKS: Final = (  # questions about single clips
+    "call_type_mcq",
+    "call_type_same_different",
+    "call_type_matching",
+    "species_matching",
+)
 TASKS: Final = SCENE_TASKS + QUESTION_TASKS
 MOST_CALLERS: Final = 64
 OUTSIDE_FINGERPRINT: Final = (
