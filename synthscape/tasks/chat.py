@@ -19,7 +19,6 @@ from synthscape.tasks.wording import CHOICE_TASKS, TIMED_TASKS, none_is_possible
 
 Item = dict[str, Any]  # a row of the items table
 
-YES, NO = "Yes", "No"  # as in the column `answer`, whatever wording.yes and wording.no are
 NO_LICENCE: Final = "unknown"
 
 _EVENT_COLUMNS: Final = (
@@ -222,9 +221,9 @@ def _answer(item: Item, events: list[dict[str, Any]] | None, spec: Spec) -> str:
             raise _unfit(item, "has no count")
         return _with_times(str(item["count"]), item["count"] > 0, item, spec)
     if task in ("call_type_binary", "call_type_same_different"):
-        if item["answer"] not in (YES, NO):
-            raise _unfit(item, f"has the answer {item['answer']!r}, expected {YES} or {NO}")
-        right = item["answer"] == YES
+        if item["answer_letters"] is None:
+            raise _unfit(item, "has no answer_letters, expected A for yes, an empty list for no")
+        right = bool(item["answer_letters"])
         return _with_times(wording.yes if right else wording.no, right, item, spec)
     letters = set(item["answer_letters"] or ())
     names = [

@@ -54,17 +54,21 @@ PHRASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "few_shot_scenes": (
         "In this recording the call of interest is heard at {times}: {examples}\n"
+        "{background}\n"
         "When is the same type of call heard in the next one? {query}\n"
         "Give onset and offset of each call in seconds, or {none}.",
         "Annotated recording: {examples}\n"
         "Its calls of one type are at {times}.\n"
+        "{background}\n"
         "Recording without annotation: {query}\n"
         "Annotate the calls of that type in it in the same way. If it has none, answer {none}.",
         "Learn one type of call from the times {times} of this scene: {examples}\n"
+        "{background}\n"
         "Then find it in this scene: {query}\n"
         "List all its times in seconds; write {none} if it does not occur.",
         "Support: {examples}\n"
         "Calls in the support: {times}.\n"
+        "{background}\n"
         "Query: {query}\n"
         "At what times does the query contain calls of the same type? Without any the answer is {none}.",
     ),

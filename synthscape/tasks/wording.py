@@ -34,7 +34,7 @@ _FORMS: Final = {
     "strong_detection": _Form((), ("none",)),
     "detect_diarize": _Form((), ("none",)),
     "few_shot_detection": _Form(("examples", "background", "query"), ("letters", "none")),
-    "few_shot_scenes": _Form(("examples", "query"), ("times", "none"), needed=("times",)),
+    "few_shot_scenes": _Form(("examples", "background", "query"), ("times", "none"), needed=("times",)),
     "call_type_mcq": _Form(("examples", "query"), ("letters", "none", "or_none")),
     "call_type_matching": _OPTIONS,
     "species_matching": _OPTIONS,

@@ -56,7 +56,11 @@ def item(task: str, **changed: Any) -> dict[str, Any]:
     if task in SCENE_TASKS:
         row.update(scene_ids=["i000000007"], query_scene_id="i000000007")
     elif task == "few_shot_scenes":
-        row.update(scene_ids=["i000000007-support", "i000000007-query"], query_scene_id="i000000007-query")
+        row.update(
+            scene_ids=["i000000007-support", "i000000007-background", "i000000007-query"],
+            background_scene_id="i000000007-background",
+            query_scene_id="i000000007-query",
+        )
         spans = [("support", 16_000, 24_000, "POS"), ("support", 32_000, 33_000, "UNK"), ("query", 8, 1608, "POS")]
         row["regions"] = [
             {"scene_id": f"i000000007-{part}", "onset": on, "offset": off, "label": label}
@@ -72,8 +76,8 @@ def item(task: str, **changed: Any) -> dict[str, Any]:
         row["scene_ids"] = [*examples, *between, "i000000007-query"]
     row.update(
         {
-            "call_type_binary": {"answer": "Yes"},
-            "call_type_same_different": {"answer": "No"},
+            "call_type_binary": {"answer_letters": ["A"]},
+            "call_type_same_different": {"answer_letters": []},
             "counting": {"answer": "2", "count": 2},
         }.get(task, {"answer": "B", "answer_letters": ["B"]})
     )
@@ -198,8 +202,8 @@ ANSWERS = [
     ("call_type_matching", {}, "type 1"),
     ("species_matching", {}, "Parus major"),
     ("call_type_binary", {}, "aye"),
-    ("call_type_binary", {"answer": "No"}, "nay"),
-    ("call_type_same_different", {"answer": "Yes"}, "aye"),
+    ("call_type_binary", {"answer_letters": []}, "nay"),
+    ("call_type_same_different", {"answer_letters": ["A"]}, "aye"),
     ("call_type_same_different", {}, "nay"),
     ("counting", {}, "2"),
     ("counting", {"count": 0}, "0"),
@@ -245,7 +249,7 @@ def test_times_where_they_are_asked_for(task, lead):
     spec = spec_of(task, "question.with_times=true")
 
     assert answered(one(spec, item(task, times=times))) == f"{lead}: 0.520-1.310 s, 2.000-3.500 s"
-    assert answered(one(spec, item(task, answer="No", count=0, times=[]))) in ("No", "0")
+    assert answered(one(spec, item(task, answer_letters=[], count=0, times=[]))) in ("No", "0")
     for wording in range(4):
         assert "in seconds" in asked(one(spec, item(task, times=times, wording=wording)))
         assert "in seconds" not in asked(one(spec_of(task), item(task, wording=wording)))
@@ -399,8 +403,7 @@ def test_a_species_that_is_the_placeholder_is_refused_by_name():
 @pytest.mark.parametrize(
     ("task", "changed", "message"),
     [
-        ("call_type_binary", {"answer": "aye"}, "expected Yes or No"),
-        ("call_type_binary", {"answer": None}, "expected Yes or No"),
+        ("call_type_binary", {"answer_letters": None}, "expected A for yes"),
         ("call_type_mcq", {"answer_letters": ["E"]}, "right letters"),
         ("call_type_mcq", {"answer_letters": ["A", "B"]}, "right letters"),
         ("call_type_mcq", {"wording": 4}, "wording 4, expected 0 to 3"),

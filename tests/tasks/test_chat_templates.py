@@ -42,7 +42,7 @@ def test_ours_are_right(task):
         ("call_type_mcq", "{examples} {query} {", "braces"),
         ("call_type_mcq", "{examples} {query} }", "braces"),
         ("call_type_mcq", f"{{examples}} {{query}} {AUDIO}", "placeholder"),
-        ("few_shot_scenes", "{examples} {query} {none}", r"\{times\}"),
+        ("few_shot_scenes", "{examples} {background} {query} {none}", r"\{times\}"),
         ("few_shot_detection", "{examples} {query} {none}", r"\{background\}.*background_clip"),
         ("few_shot_detection", "{examples} {background} {query}", r"\{none\}"),
         ("strong_detection", "What is there?", r"\{none\}"),
@@ -53,7 +53,7 @@ def test_ours_are_right(task):
 def test_a_wrong_paraphrase_is_named(task, text, message):
     """Its number in the list, and what is wrong."""
     good = {
-        "few_shot_scenes": "{examples} {times} {query} {none}",
+        "few_shot_scenes": "{examples} {times} {background} {query} {none}",
         "few_shot_detection": "{examples} {background} {query} {none}",
         "strong_detection": "{none}",
         "call_type_same_different": "{first} {second}",
