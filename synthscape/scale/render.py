@@ -30,7 +30,9 @@ from synthscape.output.audio import check_format, encode, encode_float
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
 from synthscape.spec import Spec
+from synthscape.tasks.control import noise_like
 from synthscape.tasks.generator import SceneGenerator
+from synthscape.tasks.wording import check_templates
 from synthscape.units import seconds_to_samples
 
 Progress = Callable[[int], None]  # scenes finished since the last call
@@ -118,6 +120,7 @@ def render(
     if workers < 1:
         raise SpecError(f"workers: expected 1 or more, got {workers}")
     check_format(spec.output.audio, spec.sample_rate)
+    check_templates(spec.task, spec)
     scenes = SceneGenerator(spec, device)
     n_classes = len(scenes.classes)  # plans what can be planned, before anything is written
     if scenes.device != "cpu":
@@ -168,7 +171,8 @@ def render_shard(
         measured = join_measured(plan, batches)
         events = event_table(measured, scenes.catalogue)
         names = scene_ids(measured.plan)
-        table = scene_table(measured, scenes.catalogue, hashes, [writer.audio_path(name) for name in names])
+        paths = None if output.control == "text" else [writer.audio_path(name) for name in names]
+        table = scene_table(measured, scenes.catalogue, hashes, paths)
         if output.raven:
             for name, text in raven_tables(events, names, plan.sample_rate):
                 writer.add_raven(f"{name}{SUFFIX}", text)
@@ -233,15 +237,18 @@ def _write_scenes(
     """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
     batch = scenes.mix_as_written(plan, stems=stems)
     assert batch.pcm is not None
-    rate = plan.sample_rate
+    rate, control = plan.sample_rate, scenes.spec.output.control
     hashes = []
     for i, name in enumerate(scene_ids(plan)):
         if batch.failures and i in batch.failures:
             continue
         n = int(plan.n_samples[i])
         pcm = batch.pcm[i, :n]
+        if control == "noise":
+            pcm = noise_like(pcm, scenes.spec.seed, int(plan.scene[i]))
         hashes.append(pcm_hash(pcm))
-        writer.add_audio(name, encode(pcm, rate, audio))
+        if control != "text":
+            writer.add_audio(name, encode(pcm, rate, audio))
         if batch.stems is not None and batch.background is not None:
             events = batch.stems[plan.events_of(i), :n]
             writer.add_stems(

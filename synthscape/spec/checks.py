@@ -31,6 +31,9 @@ def check_spec(spec: Spec) -> None:
     _check_levels(spec)
     _check_propagation(spec)
     _check_backgrounds(spec)
+    if spec.output.control != "none" and spec.output.stems:
+        expected = f"false with output.control: {spec.output.control}, which writes nothing of the real audio"
+        raise SpecKeyError(("output", "stems"), expected, "true", "set output.stems: false, or output.control: none")
     denied = set(spec.licences.deny) & set(spec.licences.allow or ())
     if denied:
         got = ", ".join(sorted(denied))
