@@ -1,0 +1,165 @@
+"""What is right, once scenes are mixed: items that turned out not to be true, and the items table of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from synthscape.bank.store import ClipStore
+from synthscape.labels.items import ITEMS_SCHEMA
+from synthscape.labels.tables import UNKNOWN, audible
+from synthscape.mix.batch import SceneBatch
+from synthscape.plan.plan import ROLES, TARGET
+from synthscape.spec.schema import Spec
+from synthscape.tasks.cast import QUERY, Cast
+from synthscape.tasks.items import ItemPlan
+
+_OF_SOURCES: Final = ("clip_id", "recording_id", "source_uid", "recordist", "site", "licence")
+
+
+class Sources:
+    """What the items table says of clips and classes: the columns it needs, read once."""
+
+    def __init__(self, bank: ClipStore, class_ids: NDArray[np.int32], class_names: Sequence[str]):
+        self.of_clips = {name: _texts(bank, name) for name in (*_OF_SOURCES, "species", "call_type")}
+        used = np.flatnonzero(class_ids >= 0)
+        self._clip_of_class = dict(zip(class_ids[used].tolist(), used.tolist(), strict=True))
+        self.class_names = list(class_names)
+
+    def of_class(self, class_id: int, by_species: bool) -> dict[str, str | None]:
+        """Name, species and call type of a class."""
+        clip = self._clip_of_class[class_id]
+        species, call_type = (self.of_clips[name][clip].as_py() for name in ("species", "call_type"))
+        return {
+            "class": self.class_names[class_id],
+            "species": species,
+            "call_type": None if by_species else call_type,
+        }
+
+
+def untrue_items(items: ItemPlan, batch: SceneBatch, audible_db: float) -> dict[int, str]:
+    """Items that can't be delivered, by position: a scene failed, or what must be heard is not, as measured.
+
+    Args:
+        items: as planned.
+        batch: their scenes, mixed.
+        audible_db: as ``events.snr.audible_db``.
+    """
+    scene_item = items.item_of_scene
+    failed = {int(scene_item[s]): reason for s, reason in sorted((batch.failures or {}).items(), reverse=True)}
+    plan = items.scenes
+    lost = np.flatnonzero(plan.required & ~audible(batch, audible_db).to_numpy(zero_copy_only=False))
+    for e in lost[::-1].tolist():
+        s = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
+        if not (batch.failures and s in batch.failures):
+            failed[int(scene_item[s])] = (
+                f"{items.scene_ids[s]}: a call that must be heard has a band SNR of {batch.snr_band_db[e]:.1f} dB, "
+                f"expected {audible_db:g} dB or more: the 50 ms tables it was planned by were too far off"
+            )
+    return failed
+
+
+def item_table(
+    items: ItemPlan,
+    batch: SceneBatch,
+    spec: Spec,
+    sources: Sources | None,
+    scene_licences: Sequence[Sequence[str]],
+    audio: Sequence[str] | None,
+) -> pa.Table:
+    """One row per item; columns of ``ITEMS_SCHEMA``.
+
+    Args:
+        items: all of them delivered.
+        batch: their scenes.
+        spec: the dataset's.
+        sources: what is known of clips and classes; None where an item is a scene.
+        scene_licences: of each scene.
+        audio: file of each scene; None if nothing was written.
+    """
+    rows = []
+    for i in range(len(items)):
+        first, last = int(items.scene_offsets[i]), int(items.scene_offsets[i + 1])
+        names = items.scene_ids[first:last]
+        row: dict[str, Any] = {
+            "item_id": items.ids[i],
+            "item_number": int(items.numbers[i]),
+            "task": spec.task,
+            "scene_ids": names,
+            "audio": None if audio is None else list(audio[first:last]),
+            "query_scene_id": names[-1],
+            "answer_letters": [],
+            "options": [],
+            "licences": sorted({licence for s in range(first, last) for licence in scene_licences[s]}),
+            "wording": int(items.wordings[i]),
+        }
+        if items.casts is not None and sources is not None:
+            row |= _asked(items, items.casts[i], first, last, batch, spec, sources)
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=ITEMS_SCHEMA)
+
+
+def _asked(
+    items: ItemPlan, cast: Cast, first: int, last: int, batch: SceneBatch, spec: Spec, sources: Sources
+) -> dict[str, Any]:
+    plan = items.scenes
+    parts = [scene.part for scene in cast.scenes]
+    of_part = dict(zip(parts, items.scene_ids[first:last], strict=True))
+    rows = range(int(plan.event_offsets[first]), int(plan.event_offsets[last]))
+    scene_of = np.repeat(np.arange(first, last), np.diff(plan.event_offsets[first : last + 1]))
+    provenance = []
+    for e, s in zip(rows, scene_of.tolist(), strict=True):
+        clip = int(plan.clip[e])
+        said = {name: sources.of_clips[name][clip].as_py() for name in _OF_SOURCES}
+        provenance.append(
+            {"scene_id": items.scene_ids[s], "event_id": None, "role": ROLES[plan.role[e]], **said}
+        )
+    options = [
+        {
+            "letter": option.letter,
+            **sources.of_class(option.class_id, spec.classes.by == "species"),
+            "present": option.present,
+            "example_scene_ids": [of_part[part] for part in option.examples],
+        }
+        for option in cast.options
+    ]
+    return {
+        "query_scene_id": of_part[QUERY],
+        "background_scene_id": of_part.get("background"),
+        "options": options,
+        "answer": cast.answer,
+        "answer_letters": cast.answer_letters,
+        "count": cast.count,
+        "times": _times(items, last - 1, batch, spec) if asks_when(spec) else None,
+        "negatives": cast.negatives,
+        "matched": cast.matched,
+        "domain_shift": cast.domain_shift,
+        "apart": list(spec.question.apart),
+        "sources": provenance,
+    }
+
+
+def asks_when(spec: Spec) -> bool:
+    """Are times part of the answer?"""
+    return spec.question.with_times or spec.task == "few_shot_scenes"
+
+
+def _times(items: ItemPlan, query: int, batch: SceneBatch, spec: Spec) -> list[dict[str, float]]:
+    """When audible calls of what is asked about are heard in the query."""
+    plan = items.scenes
+    which = plan.events_of(query)
+    heard = audible(batch, spec.events.snr.audible_db).to_numpy(zero_copy_only=False)[which]
+    wanted = which.start + np.flatnonzero(heard & (plan.role[which] == TARGET))
+    rate = plan.sample_rate
+    return [{"onset_s": int(plan.onset[e]) / rate, "offset_s": int(plan.offset[e]) / rate} for e in wanted.tolist()]
+
+
+def _texts(bank: ClipStore, name: str) -> pa.Array:
+    if not bank.has(name):
+        return pa.nulls(len(bank), pa.string())
+    column = bank.columns([name])[name].combine_chunks()
+    return column.fill_null(UNKNOWN) if name == "licence" else column
