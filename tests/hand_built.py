@@ -92,7 +92,8 @@ _SCENE = {
 _EVENT = {
     "clip": 0, "class_id": 0, "clip_onset": 0, "clip_offset": 800, "onset": 100, "offset": 700, "ratio": 0,
     "reversed": False, "snr_db": 0, "fade_in": 0, "fade_out": 0, "gain_group": 0, "role": 0, "speaker": NO_SPEAKER,
-    "truncated": False, "altered": False, "source_level_db": NO_LEVEL, "distance_mm": 0, "impulse": NO_IMPULSE,
+    "truncated": False, "altered": False, "required": False, "clip_start": 0, "clip_end": -1,
+    "source_level_db": NO_LEVEL, "distance_mm": 0, "impulse": NO_IMPULSE,
     "rt60_ms": 0, "drr_db": 0,
 }  # fmt: skip
 _DTYPES = {
@@ -102,7 +103,8 @@ _DTYPES = {
     "month": "i1", "hour": "i1", "clip": "i8",
     "class_id": "i4", "clip_onset": "i8", "clip_offset": "i8", "onset": "i8", "offset": "i8", "ratio": "i2",
     "reversed": "?", "snr_db": "i4", "fade_in": "i4", "fade_out": "i4", "gain_group": "i4", "role": "i1",
-    "speaker": "i4", "truncated": "?", "altered": "?", "noise_slope_db": "i4", "background_spl_db": "i4",
+    "speaker": "i4", "truncated": "?", "altered": "?", "required": "?",
+    "clip_start": "i8", "clip_end": "i8", "noise_slope_db": "i4", "background_spl_db": "i4",
     "room": "i4", "source_level_db": "i4", "distance_mm": "i8", "impulse": "i8", "rt60_ms": "i4", "drr_db": "i4",
 }  # fmt: skip
 
@@ -110,9 +112,16 @@ _DTYPES = {
 def hand_plan(
     *scenes: tuple[dict[str, Any], list[dict[str, Any]]], ratios: tuple[tuple[int, int], ...] = ((1, 1),)
 ) -> ScenePlan:
-    """A plan of scenes, each (scene columns, [event columns, ...]); what is not given has a default."""
+    """A plan of scenes, each (scene columns, [event columns, ...]); what is not given has a default.
+
+    The clip ends (``clip_end``) where its ``clip_offset`` says, unless it is given.
+    """
     of_scenes = [{**_SCENE, "scene": i, **scene} for i, (scene, _) in enumerate(scenes)]
     of_events = [{**_EVENT, **event} for _, events in scenes for event in events]
+    for event in of_events:
+        if event["clip_end"] < 0:
+            p, q = ratios[event["ratio"]]
+            event["clip_end"] = event["clip_start"] + (event["clip_offset"] - event["clip_onset"]) * q // p
     drops = np.zeros((len(scenes), len(DROP_REASONS)), dtype=np.int32)
     for i, scene in enumerate(of_scenes):
         for reason, n in scene.pop("drops", {}).items():

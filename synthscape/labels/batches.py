@@ -1,4 +1,4 @@
-"""Parts of a batch: some of its scenes, or many batches as one."""
+"""Parts of a batch: some of its scenes, its events without patches, or many batches as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import ScenePlan
+from synthscape.plan.plan import PATCH, ScenePlan
 
 _PLAN_OF_SCENES: Final = (
     "scene",
@@ -56,6 +56,50 @@ def take_scenes(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> ScenePl
     columns |= {name: getattr(plan, name)[events] for name in _PLAN_OF_EVENTS}
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_events, dtype=np.int64)])
     return replace(plan, event_offsets=offsets, **columns)
+
+
+def is_labelled(plan: ScenePlan) -> NDArray[np.bool_]:
+    """Which events of a plan are in the labels: all but patches, which are noise of a recording, [e]."""
+    return np.asarray(plan.role != PATCH)
+
+
+def labelled_plan(plan: ScenePlan) -> ScenePlan:
+    """A plan without its patches; the plan itself if there are none."""
+    keep = is_labelled(plan)
+    if keep.all():
+        return plan
+    columns: dict[str, Any] = {name: getattr(plan, name)[keep] for name in _PLAN_OF_EVENTS}
+    return replace(plan, event_offsets=np.append(0, np.cumsum(keep))[plan.event_offsets], **columns)
+
+
+def labelled_batch(batch: SceneBatch) -> SceneBatch:
+    """What was measured of the events that are in the labels; audio of patches is added to the background."""
+    plan = batch.plan
+    keep = is_labelled(plan)
+    if keep.all():
+        return batch
+    measured: dict[str, Any] = {name: getattr(batch, name)[keep] for name in _OF_EVENTS}
+    background, stems = without_patches(plan, batch.background, batch.stems)
+    return replace(batch, plan=labelled_plan(plan), background=background, stems=stems, **measured)
+
+
+def without_patches(plan: ScenePlan, background: Any, stems: Any) -> tuple[Any, Any]:
+    """Background and stems of the labels: the stems of patches are part of the background.
+
+    So the audio is still (background + sum of stems) x scene gain.
+
+    Args:
+        plan: of the scenes.
+        background: [s, samples], an array or a tensor, or None; it stays as it is.
+        stems: [e, samples], of the same kind.
+    """
+    keep = is_labelled(plan)
+    if background is None or stems is None or keep.all():
+        return background, stems
+    background = background.copy() if isinstance(background, np.ndarray) else background.clone()
+    for e in np.flatnonzero(~keep).tolist():
+        background[int(np.searchsorted(plan.event_offsets, e, side="right")) - 1] += stems[e]
+    return background, stems[np.flatnonzero(keep)]
 
 
 def join_measured(plan: ScenePlan, batches: Sequence[SceneBatch]) -> SceneBatch:

@@ -2,7 +2,7 @@
 
 Frame k of a scene is samples [k hop, (k + 1) hop); the last may reach beyond the scene. An event is active in the
 frames that hold at least ``least_samples`` of its active part [onset, offset), and if none does in the one that holds
-most of it: no event is lost, and none is merged with another.
+most of it: no event is lost, and none is merged with another. Patches are noise, and count nowhere.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.errors import SynthscapeError
+from synthscape.labels.batches import is_labelled
 from synthscape.plan.plan import ScenePlan
 from synthscape_kernels import frames, tiles, triton_launch
 
@@ -91,6 +92,7 @@ def _spans(
             f"{len(classes)} classes from {classes.min(initial=0)} to {classes.max(initial=0)} for {plan.n_events} "
             f"events: expected one for each, from 0 to {n_classes - 1}, or -1 for none"
         )
+    classes = np.where(is_labelled(plan), classes, np.int32(-1))
     first, last = np.empty(len(classes), np.int32), np.empty(len(classes), np.int32)
     frames.frame_spans(plan.onset, plan.offset, hop_samples, least_samples, first, last)
     return classes, first, last, -(-int(plan.n_samples.max(initial=0)) // hop_samples)

@@ -80,9 +80,12 @@ EVENTS_SCHEMA: Final = pa.schema(
             "snr_db",
             _FLOAT,
             "dB",
-            "SNR asked for, of the whole gain group; null with `events.level.mode: source`, where none is",
+            "SNR asked for, of the whole gain group; null with `events.level.mode: source` and in scenes without a "
+            "background, where none is",
         ),
-        described("snr_scene_db", _FLOAT, "dB", "SNR reached, against the whole background"),
+        described(
+            "snr_scene_db", _FLOAT, "dB", "SNR reached, against the whole background; null if the scene has none"
+        ),
         described(
             "snr_local_db",
             _FLOAT,
@@ -128,7 +131,8 @@ EVENTS_SCHEMA: Final = pa.schema(
             _BOOL,
             "",
             "snr_band_db is at least the spec's `events.snr.audible_db`, and offset - onset at least 20 ms; "
-            "null where snr_band_db is",
+            "null where snr_band_db is, but for scenes without a background, where nothing masks it: long enough is "
+            "audible",
         ),
         described("clip_id", _TEXT, "", "hash of the clip's audio in the bank", nullable=False),
         described("recording_id", _TEXT, "", "the recording the clip was cut from"),
@@ -164,8 +168,16 @@ SCENES_SCHEMA: Final = pa.schema(
             "scene_id",
             _TEXT,
             "",
-            "`s` and the index in nine digits; from epoch 1 on `e<epoch>-` before it",
+            "`s` and the index in nine digits; from epoch 1 on `e<epoch>-` before it; a scene of an item: "
+            "`<item_id>-<part>`",
             nullable=False,
+        ),
+        described("item_id", _TEXT, "", "the item the scene is a part of; null where the item is the scene itself"),
+        described(
+            "part",
+            _TEXT,
+            "",
+            "what the scene is in its item: query, background, support, or the example `a1`, `a2`, ...; null likewise",
         ),
         described(
             "scene_number",
@@ -205,6 +217,13 @@ SCENES_SCHEMA: Final = pa.schema(
         described("n_redrawn", _INT32, "", "attempts at placing that were drawn again", nullable=False),
         described("n_ratios_refused", _INT32, "", "drawn ratios the clip could not be played at", nullable=False),
         described("n_events", _INT32, "", "rows of the scene in the events table", nullable=False),
+        described(
+            "n_patches",
+            _INT32,
+            "",
+            "windows of recordings without calls that are mixed in, and part of the background in stems",
+            nullable=False,
+        ),
         described("n_species", _INT32, "", "species named in the scene's events", nullable=False),
         described("max_polyphony", _INT32, "", "most events active in one sample", nullable=False),
         described(
@@ -248,7 +267,9 @@ SCENES_SCHEMA: Final = pa.schema(
             "licences of everything in the scene, sorted; `unknown` where none is given",
             nullable=False,
         ),
-        described("level_dbfs", _DOUBLE, "dBFS", "RMS level of the background as delivered", nullable=False),
+        described(
+            "level_dbfs", _DOUBLE, "dBFS", "RMS level of the background as delivered, without patches; null if none"
+        ),
         described(
             "level_lufs",
             _DOUBLE,

@@ -6,6 +6,7 @@ What a column means stands in :mod:`synthscape.labels.schema`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
+from synthscape.errors import SynthscapeError
+from synthscape.labels.batches import labelled_batch, labelled_plan
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
+from synthscape.mix.asked import bare
 from synthscape.mix.batch import SceneBatch
 from synthscape.plan.plan import (
     DB_STEPS,
@@ -97,8 +101,18 @@ def scene_ids(plan: ScenePlan) -> list[str]:
     return [scene_id(number) for number in plan.scene.tolist()]
 
 
-def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
-    """One row per event, of all scenes of the batch in its order; columns of ``EVENTS_SCHEMA``."""
+def event_table(batch: SceneBatch, catalogue: Catalogue, names: Sequence[str] | None = None) -> pa.Table:
+    """One row per event but patches, of all scenes of the batch in its order; columns of ``EVENTS_SCHEMA``.
+
+    Args:
+        batch: the scenes; its audio is not looked at.
+        catalogue: what is known of clips and backgrounds.
+        names: one a scene, in place of :func:`scene_id`.
+
+    Raises:
+        SynthscapeError: there are more or fewer names than scenes.
+    """
+    batch = labelled_batch(replace(batch, background=None, stems=None))
     plan = batch.plan
     rate = plan.sample_rate
     scene = scene_of_event(plan)
@@ -108,9 +122,11 @@ def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
     snr_band_db = _measured(batch.snr_band_db.astype(np.float32))
     long_enough = plan.offset - plan.onset >= seconds_to_samples(AUDIBLE_S, rate)
     nyquist = rate / 2
+    alone = pa.array(bare(plan)[scene])  # nothing masks what has no background
+    above_threshold = pc.or_kleene(alone, pc.greater_equal(snr_band_db, catalogue.audible_db))
     made_up = plan.impulse != PROCEDURAL_TAIL
     columns: dict[str, Any] = {
-        "scene_id": pa.array(scene_ids(plan), pa.string()).take(pa.array(scene)),
+        "scene_id": pa.array(_one_a_scene(plan, "names", names), pa.string()).take(pa.array(scene)),
         "event_id": np.arange(plan.n_events) - plan.event_offsets[scene],
         "onset": plan.onset,
         "offset": plan.offset,
@@ -133,7 +149,7 @@ def event_table(batch: SceneBatch, catalogue: Catalogue) -> pa.Table:
         "distance_m": pa.array(plan.distance_mm / 1000, mask=plan.distance_mm == 0),
         "gain_db": batch.gain_db,
         "signal_share": batch.signal_share,
-        "audible": pc.and_(pc.greater_equal(snr_band_db, catalogue.audible_db), pa.array(long_enough)),
+        "audible": pc.and_(above_threshold, pa.array(long_enough)),
         "resample": _ratio_names(plan, plan.ratio),
         "reversed": plan.reversed,
         "altered": plan.altered,
@@ -152,6 +168,10 @@ def scene_table(
     catalogue: Catalogue,
     pcm_hashes: Sequence[str],
     audio_paths: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    item_ids: Sequence[str | None] | None = None,
+    parts: Sequence[str | None] | None = None,
 ) -> pa.Table:
     """One row per scene, those without events too; columns of ``SCENES_SCHEMA``.
 
@@ -160,16 +180,25 @@ def scene_table(
         catalogue: what is known of clips and backgrounds.
         pcm_hashes: one a scene, see :func:`synthscape.labels.pcm.pcm_hash`.
         audio_paths: one a scene, from the dataset's folder; None if nothing was written.
+        names: one a scene, in place of :func:`scene_id`.
+        item_ids: the item each scene is a part of; None where the item is the scene itself.
+        parts: what each scene is in its item (``query``, ``a1``, ...).
+
+    Raises:
+        SynthscapeError: there are more or fewer names, items or parts than scenes.
     """
     plan = batch.plan
     n = len(plan)
     scene = scene_of_event(plan)
-    n_events = np.diff(plan.event_offsets)
+    labels = labelled_plan(plan)
+    n_events = np.diff(labels.event_offsets)
     in_room = np.bincount(scene[plan.impulse >= 0], minlength=n) > 0  # where all is dry, nothing is heard of a room
-    species = catalogue.clips["species"].take(pa.array(plan.clip))
+    species = catalogue.clips["species"].take(pa.array(labels.clip))
     drops = [pa.array(plan.drops[:, i], pa.int32()) for i in range(len(DROP_REASONS))]
     columns: dict[str, Any] = {
-        "scene_id": scene_ids(plan),
+        "scene_id": _one_a_scene(plan, "names", names),
+        "item_id": pa.array([None] * n if item_ids is None else _one_a_scene(plan, "item_ids", item_ids), pa.string()),
+        "part": pa.array([None] * n if parts is None else _one_a_scene(plan, "parts", parts), pa.string()),
         "scene_number": plan.scene,
         "duration_s": plan.n_samples / plan.sample_rate,
         "n_samples": plan.n_samples,
@@ -183,11 +212,12 @@ def scene_table(
         "n_redrawn": plan.n_redrawn,
         "n_ratios_refused": plan.n_ratios_refused,
         "n_events": n_events,
-        "n_species": _distinct(scene, species, n),
-        "max_polyphony": max_polyphony(plan),
+        "n_patches": np.diff(plan.event_offsets) - n_events,
+        "n_species": _distinct(scene_of_event(labels), species, n),
+        "max_polyphony": max_polyphony(labels),
         **_background_columns(plan, catalogue),
         "licences": _licences(plan, catalogue),
-        "level_dbfs": batch.level_dbfs,
+        "level_dbfs": _measured(np.asarray(batch.level_dbfs)),
         "level_lufs": _measured(batch.level_lufs),
         "background_spl_db": _planned(plan.background_spl_db),
         "room": catalogue.room_names.take(_rows(np.where(in_room, plan.room, -1))),
@@ -198,6 +228,14 @@ def scene_table(
         "pcm_hash": list(pcm_hashes),
     }
     return _table(SCENES_SCHEMA, columns)
+
+
+def _one_a_scene(plan: ScenePlan, what: str, given: Sequence[Any] | None) -> list[Any]:
+    if given is None:
+        return scene_ids(plan)
+    if len(given) != len(plan):
+        raise SynthscapeError(f"{what}: expected one for each of {len(plan)} scenes, got {len(given)}")
+    return list(given)
 
 
 def scene_of_event(plan: ScenePlan) -> NDArray[np.int64]:

@@ -15,7 +15,8 @@ class SceneBatch:
     """Audio of planned scenes and what was measured on it: ``[s]`` one entry a scene, ``[e]`` one an event.
 
     ``audio[i] == (background[i] + stems of scene i) * 10 ** (scene_gain_db[i] / 20)`` to float32 precision. Scenes
-    shorter than the longest of the batch are zero beyond their ``plan.n_samples``.
+    shorter than the longest of the batch are zero beyond their ``plan.n_samples``. Where a scene has no background, its
+    level and all its SNRs are NaN. Patches are events here like any other.
     """
 
     plan: ScenePlan

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from synthscape.bank.schema import ALIGN_SAMPLES
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
+from synthscape.mix.asked import active_as_played, bare, no_level, signal_share, wanted_power
 from synthscape.mix.device_bands import BandBatch, band_batches, band_energies, transform_sizes
 from synthscape.mix.device_batch import DeviceBatch, copied_later
 from synthscape.mix.device_slots import Arrays, Slots, Tensors
 from synthscape.mix.levels import GAIN_STEPS, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
-from synthscape.mix.surroundings import Kernel, Surroundings, active_as_played
+from synthscape.mix.surroundings import Kernel, Surroundings
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NOISE, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
@@ -156,6 +157,7 @@ class DeviceMixer:
         apart = self._heard_through(plan, broken)
         layers = self._layer_columns(plan, broken)
         events = self._event_columns(plan, apart)
+        alone = bare(plan)
         self._check_lengths(plan)
         lists = self._lists(plan, layers, events, apart, n_tiles)
         span_start = lists["span_offsets"][:-1].astype(np.int64) * TILE
@@ -169,6 +171,7 @@ class DeviceMixer:
             "n_samples": plan.n_samples.astype(np.int32),
             "event_offsets": plan.event_offsets.astype(np.int32),
             "scene_ok": ~np.isin(np.arange(s), list(broken)),
+            "scene_bare": alone,
         }
         audio_bank = self._gathered(plan, host, filters)
         device = self._columns.send_arrays(host)
@@ -212,7 +215,7 @@ class DeviceMixer:
             gain_to = np.where(np.isfinite(background_lufs), 10.0 ** ((wanted_lufs - background_lufs) / 20.0), 0.0)
             level_gain.copy_(torch.from_numpy(gain_to.astype(np.float32)))
             background_power *= level_gain.double().square()
-            background_lufs = wanted_lufs
+            background_lufs = np.where(alone, np.nan, wanted_lufs)
 
         # Resampled events are played once; others are as cheap to play again as to read back.
         played = event_table._replace(
@@ -240,8 +243,9 @@ class DeviceMixer:
             loudness = self._loudness(spans[0], span_start, plan.offset - plan.onset, plan.sample_rate)
             if self._in_lufs:
                 background_lufs = self._loudness(unmixed().ravel(), row_starts, plan.n_samples, plan.sample_rate)
+            background_lufs[alone] = np.nan
             source = self._loud(plan, loudness, background_lufs) if source is None else source
-        gain, pooled, events_ok = self._event_gains(energy, band, source, background_power, device)
+        gain, pooled, events_ok = self._event_gains(energy, band, source, background_power, alone, device)
 
         # The mix, its peaks, the scene gain.
         row = n_tiles * TILE
@@ -285,7 +289,7 @@ class DeviceMixer:
             stems=stem_audio[:, :n] if stem_audio is not None else None,
             background=background_audio[:, :n] if background_audio is not None else None,
             visited=visited,
-            signal_share=self._share[plan.clip],
+            signal_share=events["share"],
             tail_samples=tail_samples,
             background_lufs=background_lufs if self._in_lufs or self._reference == "loudness" else None,
             loudness=loudness,
@@ -320,8 +324,8 @@ class DeviceMixer:
             "begin": begin.astype(np.int32),
             "end": end.astype(np.int32),
             **{name: getattr(plan, name).astype(np.int32) for name in ("clip_onset", "clip_offset", "onset", "offset")},
-            "clip_start": self._bank.starts[plan.clip],
-            "clip_length": self._bank.lengths[plan.clip].astype(np.int32),
+            "clip_start": self._bank.starts[plan.clip] + plan.clip_start,
+            "clip_length": (plan.clip_end - plan.clip_start).astype(np.int32),
             "ratio": plan.ratio,
             "ratio_p": plan.ratio_p[plan.ratio],
             "ratio_q": plan.ratio_q[plan.ratio],
@@ -331,21 +335,17 @@ class DeviceMixer:
             "rise": starts[0],
             "fall": starts[1],
             "fades": fades,
-            "share": self._share[plan.clip],
+            "share": signal_share(plan, self._share),
+            "wanted": wanted_power(plan, self._by_source),
             "group": group.astype(np.int64),
             "group_offsets": np.append(0, np.cumsum(members)).astype(np.int32),
             "group_members": np.argsort(group, kind="stable"),
         }
         if self._by_source:
-            level_db = (plan.source_level_db - plan.background_spl_db[scene]) / DB_STEPS
-            distance_m = np.where(plan.distance_mm > 0, plan.distance_mm / 1000.0, 1.0)
-            wanted = 10.0 ** (level_db / 10.0) / distance_m**2  # spherical spreading
             start, stop = active_as_played(plan, self._bank)
             columns["source_onset"] = (plan.clip_onset + start).astype(np.int32)
             columns["source_offset"] = (plan.clip_onset + stop).astype(np.int32)
-        else:
-            wanted = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
-        return {**columns, "wanted": wanted, "group_first": first}
+        return {**columns, "group_first": first}
 
     def _layer_columns(self, plan: ScenePlan, broken: dict[int, str]) -> Arrays:
         noise, there = plan.background == NOISE, plan.background != NO_BACKGROUND
@@ -371,6 +371,10 @@ class DeviceMixer:
                 f"{self._named_background(int(row[scene, which]))} has no `peak`, so its recorded level is not known; "
                 "set background.level_dbfs"
             )
+        for scene in np.flatnonzero(~there.any(axis=1)).tolist():
+            problem = no_level(plan, scene)
+            if problem is not None:
+                broken[scene] = problem
         second = 10.0 ** (plan.background_mix_db / DB_STEPS / 20.0)
         level = 10.0 ** (np.where(as_recorded[:, 0], 0, plan.level_dbfs) / DB_STEPS / 20.0)
         alone = (there.sum(axis=1) == 1) & (not self._in_lufs)  # its level is part of its own gain
@@ -458,7 +462,7 @@ class DeviceMixer:
             int(plan.n_samples.max(initial=0)),
             int((plan.background_offset + plan.n_samples[:, None]).max(initial=0)),
             int((plan.clip_offset - plan.clip_onset).max(initial=0)),
-            int(self._bank.lengths[plan.clip].max(initial=0)),
+            int((plan.clip_end - plan.clip_start).max(initial=0)),
         ]
         stored = plan.background >= 0
         if self._backgrounds is not None and stored.any():
@@ -505,7 +509,7 @@ class DeviceMixer:
         if "bank" not in audio:
             rows, inverse = np.unique(plan.clip, return_inverse=True)
             starts, audio["bank"] = self._clips.send_samples([self._bank.pcm(int(row)) for row in rows])
-            host["event_clip_start"] = starts[inverse]
+            host["event_clip_start"] = starts[inverse] + plan.clip_start
         noise = plan.background == NOISE
         if "backgrounds" not in audio or noise.any():
             there = np.argwhere(host["layer_length"] > 0).tolist()
@@ -563,7 +567,7 @@ class DeviceMixer:
         heard = mixed > _CANCELLED * parts.sum(dim=1)
         levelled = torch.where(heard, device["layer_level"] / mixed.sqrt(), 0.0)
         level = torch.where(device["layer_mixed"], levelled, 1.0).float()
-        ok = heard & (~there | (power > 0)).all(dim=1)
+        ok = (heard | device["scene_bare"]) & (~there | (power > 0)).all(dim=1)
         return power, gain, level, torch.where(ok, level.double().square() * mixed, 0.0), ok
 
     def _powers(
@@ -608,7 +612,7 @@ class DeviceMixer:
         scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
         levels = np.stack([loudness, background_lufs[scene]])
         both = 10.0 ** (levels / 10.0) * (plan.offset - plan.onset)
-        both[0] *= self._share[plan.clip]
+        both[0] *= signal_share(plan, self._share)
         return torch.from_numpy(both).to(self.device)
 
     def _convolve(
@@ -631,6 +635,7 @@ class DeviceMixer:
         band: torch.Tensor,
         source: torch.Tensor | None,
         background_power: torch.Tensor,
+        alone: NDArray[np.bool_],
         device: Tensors,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Gains float32 [e], pooled signal and noise [2, groups], and which scenes are sound [s]."""
@@ -642,6 +647,10 @@ class DeviceMixer:
             signal, noise = device["event_share"] * band[0], band[1]
         elif self._reference == "scene":
             noise = behind * (device["event_offset"] - device["event_onset"]).double()
+        if alone.any():  # wanted is a mean square, whatever share of it is signal
+            event_alone = device["scene_bare"][device["event_scene"].long()]
+            signal = torch.where(event_alone, energy[0], signal)
+            noise = torch.where(event_alone, (device["event_offset"] - device["event_onset"]).double(), noise)
         both = torch.stack([signal, noise])
         pooled = self._totals(both[:, device["event_group_members"]], device["event_group_offsets"])
         sound = (pooled[0] > 0) & (pooled[1] > 0)
@@ -686,7 +695,7 @@ class DeviceMixer:
             if layers["length"][i, which] > 0 and not measured["layer"][i, which] > 0:
                 named = self._named_background(int(plan.background[i, which]))
                 return f"{named} is silent where it is used; exclude it, or cut the silence from it"
-        if not measured["background"][i] > 0:
+        if (plan.background[i] != NO_BACKGROUND).any() and not measured["background"][i] > 0:
             named = " and ".join(self._named_background(int(row)) for row in plan.background[i])
             return f"{named} cancel each other; ask for longer scenes"
         return None

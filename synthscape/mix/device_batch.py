@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from synthscape.mix.asked import bare
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import scene_gain_db
 from synthscape.plan.plan import ScenePlan
@@ -61,7 +62,7 @@ class DeviceBatch:
         """[s] background level in the audio as delivered, scene gain included."""
         with np.errstate(divide="ignore"):
             level = 10.0 * np.log10(self.measured["background"])
-        return np.where(self._delivered, level + self.scene_gain_db, np.nan)
+        return np.where(self._delivered & ~bare(self.plan), level + self.scene_gain_db, np.nan)
 
     @cached_property
     def level_lufs(self) -> Floats:
@@ -73,7 +74,7 @@ class DeviceBatch:
     @cached_property
     def gain_db(self) -> Floats:
         """[e] from the clip as stored to the mix, before the scene gain."""
-        return self._of_events(20.0, self.measured["gain"], 1.0)
+        return self._of_events(20.0, self.measured["gain"], 1.0, self._delivered)
 
     @cached_property
     def snr_scene_db(self) -> Floats:
@@ -136,9 +137,14 @@ class DeviceBatch:
         delivered[list(self.failures or {})] = False
         return delivered
 
-    def _of_events(self, factor: float, value: Floats, against: Floats | float) -> Floats:
+    def _of_events(
+        self, factor: float, value: Floats, against: Floats | float, scenes: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """A ratio in dB of the events of some scenes: by default those delivered with a background."""
+        if scenes is None:
+            scenes = self._delivered & ~bare(self.plan)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self._delivered[self._scene], factor * (np.log10(value) - np.log10(against)), np.nan)
+            return np.where(scenes[self._scene], factor * (np.log10(value) - np.log10(against)), np.nan)
 
 
 def copied_later(tensors: Mapping[str, torch.Tensor]) -> Callable[[], dict[str, Floats]]:

@@ -5,6 +5,7 @@ of what is mixed of the event - after ratio, fade and truncation - over [onset, 
 backgrounds without events: over the whole scene (``scene``), over the event's samples (``local``), or both in the
 event's band by the DFT of those samples (``band``); or both are loudnesses by BS.1770 (``loudness``). k is the clip's
 signal share: its own noise is not signal. Where the spec gives source levels and distances instead, SNR is an outcome.
+Where a scene has no background there is no SNR: its events have the scene's level over their active parts.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
+from synthscape.mix.asked import active_as_played, bare, is_excerpt, no_level, signal_share, wanted_power
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.levels import band_energy, reference_band, scene_gain_db
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.propagation import wet
-from synthscape.mix.surroundings import Surroundings, active_as_played
+from synthscape.mix.surroundings import Surroundings
 from synthscape.plan.plan import AS_RECORDED, DB_STEPS, NO_BACKGROUND, NO_IMPULSE, NOISE, ScenePlan
 from synthscape.plan.planner import listed_ratios, ratio_table
 from synthscape.spec.schema import Spec
@@ -53,6 +55,7 @@ class _Batch:
 
     plan: ScenePlan
     filters: Filters
+    bare: NDArray[np.bool_]  # [s] without a background
     events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
     levels: NDArray[np.void]  # [e] of mix.LEVEL
     active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played
@@ -110,7 +113,7 @@ class Mixer:
         self._surroundings = Surroundings(spec, bank, impulses)
         self._filters: FilterBank | None = None
         self._scratch = _Scratch()
-        self._known_bands = _KnownBands(spec, n)
+        self._known_bands = _KnownBands(spec, bank.lengths)
 
     def memory_needed(self, plan: ScenePlan, stems: bool) -> int:
         """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
@@ -149,6 +152,7 @@ class Mixer:
         batch = _Batch(
             plan=plan,
             filters=self._filters_for(plan),
+            bare=bare(plan),
             events=self._events(plan),
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
             active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
@@ -180,7 +184,7 @@ class Mixer:
 
     def _measured(self, batch: _Batch, failures: dict[int, str]) -> SceneBatch:
         plan, levels = batch.plan, batch.levels
-        share = self._share[plan.clip]
+        share = batch.events["share"]
         scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
         with np.errstate(divide="ignore"):
             gain_db = 20.0 * np.log10(levels["gain"])
@@ -210,19 +214,13 @@ class Mixer:
         events = np.zeros(plan.n_events, mix.EVENT)
         for name in ("ratio", "clip_onset", "clip_offset", "onset", "offset", "fade_in", "fade_out"):
             events[name] = getattr(plan, name)
-        events["length"] = self._bank.lengths[plan.clip]
+        events["length"] = plan.clip_end - plan.clip_start
         events["backwards"] = plan.reversed
         events["group"] = plan.gain_group
-        events["share"] = self._share[plan.clip]
+        events["share"] = signal_share(plan, self._share)
+        events["apart"] = self._surroundings.propagated(plan) | self._by_source
+        events["wanted"] = wanted_power(plan, self._by_source)
         n_events = np.diff(plan.event_offsets)
-        events["apart"] = self._surroundings.propagated(plan)
-        if self._by_source:
-            events["apart"] = True
-            level_db = (plan.source_level_db - np.repeat(plan.background_spl_db, n_events)) / DB_STEPS
-            distance_m = np.where(plan.distance_mm > 0, plan.distance_mm / 1000.0, 1.0)
-            events["wanted"] = 10.0 ** (level_db / 10.0) / distance_m**2  # spherical spreading
-        else:
-            events["wanted"] = 10.0 ** (plan.snr_db / (10.0 * DB_STEPS))
         n_samples = np.repeat(plan.n_samples, n_events)
         events["piece_onset"] = np.maximum(plan.clip_onset, 0)
         events["piece_length"] = np.minimum(plan.clip_offset, n_samples) - events["piece_onset"]
@@ -257,13 +255,17 @@ class Mixer:
         mixed = self._scratch("mixed", n)
         batch.background_power[i] = self._mix_background(batch, i, mixed)
         if len(events):
-            packed, events["start"] = self._bank.locate(plan.clip[which])
+            packed, starts = self._bank.locate(plan.clip[which])
+            events["start"] = starts + plan.clip_start[which]
             pieces = self._pieces(batch, i, packed)
             mix.measure_events(events, pieces, mixed, levels)
-            if self._snr.measure_band:
-                self._measure_bands(batch, which, pieces, mixed)
-            if self._snr.reference == "loudness":
-                self._measure_loudness(batch, i, pieces, mixed)
+            if batch.bare[i]:
+                levels["local"] = math.nan
+            else:
+                if self._snr.measure_band:
+                    self._measure_bands(batch, which, pieces, mixed)
+                if self._snr.reference == "loudness":
+                    self._measure_loudness(batch, i, pieces, mixed)
             self._set_gains(batch, i)
             if batch.stems is not None and batch.background is not None:
                 for event, level, stem in zip(events, levels, batch.stems[which], strict=True):
@@ -319,8 +321,14 @@ class Mixer:
         return heard[onset - begin : offset - begin].copy()
 
     def _mix_background(self, batch: _Batch, i: int, mixed: Audio) -> float:
-        """Fill ``mixed`` with the scene's background at its planned level: its power."""
+        """Fill ``mixed`` with the scene's background at its planned level: its power, NaN where there is none."""
         plan = batch.plan
+        if batch.bare[i]:
+            problem = no_level(plan, i)
+            if problem is not None:
+                raise MixError(problem)
+            mixed.fill(0.0)
+            return math.nan
         n = len(mixed)
         as_recorded = plan.level_dbfs[i] == AS_RECORDED
         level = 1.0 if as_recorded else 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0)
@@ -418,7 +426,8 @@ class Mixer:
         which = plan.events_of(i)
         events, levels = batch.events[which], batch.levels[which]
         reference = self._snr.reference
-        code = mix.OTHER if self._by_source else _REFERENCES.get(reference, mix.OTHER)
+        alone = bool(batch.bare[i])
+        code = mix.OTHER if self._by_source or alone else _REFERENCES.get(reference, mix.OTHER)
         silent = int(mix.set_signals(events, levels, code, batch.background_power[i]))
         if silent >= 0:
             e = which.start + silent
@@ -426,8 +435,10 @@ class Mixer:
                 f"scene {int(plan.scene[i])}: nothing is heard of clip {int(plan.clip[e])} of {self._bank.path} "
                 f"in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
             )
-        if reference == "loudness" and not self._by_source:  # there signals are what was measured of the whole calls
-            samples = events["offset"] - events["onset"]
+        samples = events["offset"] - events["onset"]
+        if alone:  # wanted is a mean square, whatever share of it is signal
+            levels["signal"], levels["noise"] = levels["energy"], samples
+        elif reference == "loudness" and not self._by_source:  # there signals are what was measured of the whole calls
             levels["signal"] = events["share"] * 10.0 ** (batch.loudness[which] / 10.0) * samples
             levels["noise"] = 10.0 ** (batch.background_lufs[i] / 10.0) * samples
         failed = int(mix.set_gains(events, levels))
@@ -453,7 +464,9 @@ class _KnownBands:
     matter of the spec and the plan alone, and so is every bit of the result, whatever was mixed before.
     """
 
-    def __init__(self, spec: Spec, n_clips: int):
+    def __init__(self, spec: Spec, lengths: NDArray[np.int64]):
+        n_clips = len(lengths)
+        self._lengths = lengths
         ratios = listed_ratios(spec.events.resample)
         if n_clips * len(ratios) * 2 > _MOST_KNOWN_BANDS:
             ratios = []
@@ -468,5 +481,6 @@ class _KnownBands:
         column = self._column[plan.ratio]
         n_samples = np.repeat(plan.n_samples, np.diff(plan.event_offsets))
         whole = (plan.clip_onset >= 0) & (plan.clip_offset <= n_samples)  # so are its fades
+        whole &= ~is_excerpt(plan, self._lengths)
         place = (plan.clip * self._n_columns + column) * 2 + plan.reversed
         return np.where((column >= 0) & whole & ~propagated, place, -1)

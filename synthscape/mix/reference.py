@@ -16,7 +16,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.surroundings import Surroundings
-from synthscape.plan.plan import AS_RECORDED, NO_BACKGROUND, NO_IMPULSE, NOISE, ScenePlan
+from synthscape.plan.plan import AS_RECORDED, NO_BACKGROUND, NO_IMPULSE, NOISE, PATCH, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape_kernels.filters import CUTOFF, HALF_TAPS, KAISER_BETA
 
@@ -66,6 +66,9 @@ def reference_scene(
     for j, e in enumerate(events):
         clip = bank.pcm(int(plan.clip[e])).astype(np.float64) / 32768
         start, end = (int(edge[rows[j]]) for edge in bank.active)
+        first, last = int(plan.clip_start[e]), int(plan.clip_end[e])
+        if last - first < len(clip):  # an excerpt: all of it is active
+            clip, start, end = clip[first:last], 0, last - first
         if plan.reversed[e]:
             clip, start, end = clip[::-1], len(clip) - end, len(clip) - start
         up, down = ratio[plan.ratio[e]]
@@ -81,6 +84,8 @@ def reference_scene(
     share = np.ones(len(events))
     if spec.events.snr.subtract_noise and "signal_share" in table:
         share = table["signal_share"].iloc[rows].fillna(1.0).to_numpy(np.float64)
+    share = np.where(plan.role[events.start : events.stop] == PATCH, 1.0, share)  # a patch holds no call
+    bare = bool((plan.background[i] == NO_BACKGROUND).all())
     p, b_scene, b_local, p_band, b_band, p_loud, b_loud, samples = (np.zeros(len(events)) for _ in range(8))
     for j, e in enumerate(events):
         onset, offset = int(plan.onset[e]), int(plan.offset[e])
@@ -92,7 +97,9 @@ def reference_scene(
         up, down = ratio[plan.ratio[e]]
         p_band[j] = _band_power(call, rate, low * down / up, high * down / up)
         b_band[j] = _band_power(behind, rate, low * down / up, high * down / up)
-        if spec.events.snr.reference == "loudness":
+        if bare:
+            b_scene[j] = b_local[j] = b_band[j] = b_loud[j] = math.nan
+        elif spec.events.snr.reference == "loudness":
             p_loud[j] = 10 ** (loudness_lufs(call, rate) / 10)
             b_loud[j] = 10 ** (loudness_lufs(background, rate) / 10)
 
@@ -107,7 +114,10 @@ def reference_scene(
     for number in set(group.tolist()):
         g = group == number
         first_of = events.start + int(np.flatnonzero(g)[0])
-        if spec.events.level.mode == "source":
+        if bare:
+            above_db = plan.level_dbfs[i] / 256
+            pooled = np.sum(p[g] * samples[g]) / np.sum(samples[g])
+        elif spec.events.level.mode == "source":
             distance_m = plan.distance_mm[first_of] / 1000
             above_db = (plan.source_level_db[first_of] - plan.background_spl_db[i]) / 256 - 20 * math.log10(distance_m)
             pooled = np.sum(share[g] * at_source[g] * whole[g]) / (np.sum(whole[g]) * np.mean(background**2))
@@ -117,7 +127,8 @@ def reference_scene(
         gain[g] = 10 ** (above_db / 20) / math.sqrt(pooled)
     stems = gain[:, None] * unit
     mixed = background + stems.sum(axis=0)
-    over_db = 20 * math.log10(np.abs(mixed).max() / 10 ** (-1 / 20))
+    peak = float(np.abs(mixed).max())
+    over_db = 20 * math.log10(peak / 10 ** (-1 / 20)) if peak > 0 else -math.inf
     scene_gain_db = -math.ceil(over_db * 256) / 256 if over_db > 0 else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return ReferenceScene(
@@ -191,7 +202,7 @@ def _background(
         else:
             layer = layer / np.sqrt(np.mean(layer**2)) * 10 ** (which * plan.background_mix_db[i] / 256 / 20)
         mixed = mixed + layer
-    if as_recorded:
+    if as_recorded or (plan.background[i] == NO_BACKGROUND).all():
         return mixed
     if spec.background.level_lufs is not None:
         gain_db = plan.level_dbfs[i] / 256 - loudness_lufs(mixed, plan.sample_rate)

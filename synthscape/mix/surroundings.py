@@ -130,15 +130,3 @@ class Surroundings:
             return direct_and_tail(self._impulses.audio(row).astype(np.float64), self._rate)
         except MixError as error:
             raise MixError(f"impulse response {row} of {self._impulses.path}: {error}") from None
-
-
-def active_as_played(plan: ScenePlan, bank: ClipStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each event's whole active part in its clip as played, whatever the scene cuts: start, end (exclusive)."""
-    start, end = (edge[plan.clip] for edge in bank.active)
-    length = bank.lengths[plan.clip]
-    start, end = (
-        np.where(plan.reversed, length - end, start),
-        np.where(plan.reversed, length - start, end),
-    )
-    p, q = plan.ratio_p[plan.ratio].astype(np.int64), plan.ratio_q[plan.ratio].astype(np.int64)
-    return start * p // q, -(-end * p // q)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from synthscape.errors import DatasetError, MixError, SpecError
-from synthscape.labels.batches import join_measured, take_scenes
+from synthscape.labels.batches import join_measured, labelled_plan, take_scenes, without_patches
 from synthscape.labels.pcm import pcm_hash
 from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
@@ -185,7 +185,7 @@ def render_shard(
             "pcm_hash": blake2b("".join(hashes).encode(), digest_size=16).hexdigest(),
             "counts": _counts(len(shard), measured, events["audible"]),
             "drop_reasons": dict(zip(DROP_REASONS, measured.plan.drops.sum(axis=0).tolist(), strict=True)),
-            "class_events": np.bincount(measured.plan.class_id, minlength=len(scenes.classes)).tolist(),
+            "class_events": np.bincount(labelled_plan(measured.plan).class_id, minlength=len(scenes.classes)).tolist(),
             "licences": {name: licences[name] for name in sorted(licences)},
             "failures": failures,
             "versions": _versions(),
@@ -238,6 +238,8 @@ def _write_scenes(
     batch = scenes.mix_as_written(plan, stems=stems)
     assert batch.pcm is not None
     rate, control = plan.sample_rate, scenes.spec.output.control
+    background, event_stems = without_patches(plan, batch.background, batch.stems)
+    labels = labelled_plan(plan)
     hashes = []
     for i, name in enumerate(scene_ids(plan)):
         if batch.failures and i in batch.failures:
@@ -249,10 +251,10 @@ def _write_scenes(
         hashes.append(pcm_hash(pcm))
         if control != "text":
             writer.add_audio(name, encode(pcm, rate, audio))
-        if batch.stems is not None and batch.background is not None:
-            events = batch.stems[plan.events_of(i), :n]
+        if event_stems is not None:
+            events = event_stems[labels.events_of(i), :n]
             writer.add_stems(
-                name, encode_float(batch.background[i, :n], rate), (encode_float(event, rate) for event in events)
+                name, encode_float(background[i, :n], rate), (encode_float(event, rate) for event in events)
             )
     return replace(batch, pcm=None, stems=None, background=None), hashes
 
@@ -287,17 +289,17 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor | None]:
 
 
 def _counts(items: int, measured: SceneBatch, audible: Any) -> dict[str, int]:
-    plan = measured.plan
+    plan, labels = measured.plan, labelled_plan(measured.plan)
     return {
         "items": items,
         "delivered": len(plan),
         "failed": items - len(plan),
         "n_samples": int(plan.n_samples.sum()),
-        "empty": int((np.diff(plan.event_offsets) == 0).sum()),
+        "empty": int((np.diff(labels.event_offsets) == 0).sum()),
         "asked": int(plan.n_asked.sum()),
         "placed": int(plan.n_placed.sum()),
         "outside": int(plan.n_outside.sum()),
-        "events": plan.n_events,
+        "events": labels.n_events,
         "audible": pc.sum(audible).as_py() or 0,
         "redrawn": int(plan.n_redrawn.sum()),
         "ratios_refused": int(plan.n_ratios_refused.sum()),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SpecError, StoreError
+from synthscape.labels.batches import without_patches
 from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
 from synthscape.mix.batch import SceneBatch
@@ -204,17 +205,18 @@ class Scenes:
         audio: float32 [scenes, samples]; scenes shorter than the longest of the batch are zero at the end. Where the
             generator's device is not the CPU, this and the next two are torch tensors there.
         stems: float32 [events, samples] in the order of ``events``, before the scene gain; None unless asked for.
-        background: float32 [scenes, samples], before the scene gain; None unless asked for.
-        plan: what was planned.
-        batch: what the mixer gave.
+        background: float32 [scenes, samples], before the scene gain, patches included; None unless asked for.
+        plan: what was planned, patches among the events.
+        batch: what the mixer gave, likewise.
     """
 
     def __init__(self, batch: SceneBatch | DeviceBatch, catalogue: Catalogue):
         self.batch = batch
         self.plan: ScenePlan = batch.plan
         self.audio: Any = batch.audio
-        self.stems: Any = batch.stems
-        self.background: Any = batch.background
+        self.background: Any
+        self.stems: Any
+        self.background, self.stems = without_patches(batch.plan, batch.background, batch.stems)
         self._catalogue = catalogue
 
     def __len__(self) -> int:

@@ -58,7 +58,8 @@ def event(clip: int, onset: int, n_samples: int, ratio: int = 0, **columns: Any)
     p, q = RATIOS[ratio]
     end = onset - (-CLIP_SAMPLES[clip] * p // q)
     active = {"onset": max(onset + 20, 0), "offset": min(end - 20, n_samples)}
-    return {"clip": clip, "ratio": ratio, "clip_onset": onset, "clip_offset": end, **active, **columns}
+    where = {"clip_onset": onset, "clip_offset": end, "clip_end": CLIP_SAMPLES[clip]}
+    return {"clip": clip, "ratio": ratio, **where, **active, **columns}
 
 
 def plan_of(*scenes: tuple[dict[str, Any], list[dict[str, Any]]]) -> ScenePlan:
