@@ -206,7 +206,7 @@ def _calls(events: pa.Table, scenes: pa.Table) -> _Calls:
         offset=offset,
         n_samples=_whole(scenes["n_samples"].combine_chunks().take(of_event)),
         near=rate * _NEAR_MS // 1000,
-        tail=np.ceil(of("tail_s").to_numpy() * rate).astype(np.int64),
+        tail=np.rint(of("tail_s").to_numpy() * rate).astype(np.int64),
         longest=np.where(truncated, _whole(of("clip_offset")) - _whole(of("clip_onset")), offset - onset),
         rate=rate,
         heard=heard,

@@ -106,7 +106,7 @@ def facts_by_hand(scene: Row, events: list[Row]) -> Row:
     half, rest = near // 2, near - near // 2
 
     def tail(event: Row) -> int:
-        return -int(-(event["tail_s"] * rate) // 1)
+        return round(event["tail_s"] * rate)
 
     def spans(rows: list[Row], before: int, after: int, with_tail: bool = False) -> list[tuple[int, int, Row]]:
         made = [(e["onset"] - before, e["offset"] + after + (tail(e) if with_tail else 0), e) for e in rows]

@@ -182,6 +182,13 @@ def test_a_scene_without_events():
     assert not any(facts["ambiguous"].values())
 
 
+def test_no_scenes_at_all():
+    """A shard of which nothing could be rendered has a table without rows."""
+    assert facts_table(*tables([])).equals(FACTS_SCHEMA.empty_table())
+    empty = EVENTS_SCHEMA.empty_table(), SCENES_SCHEMA.empty_table()
+    assert facts_table(*empty).equals(FACTS_SCHEMA.empty_table())
+
+
 def test_a_clear_scene():
     """Two callers, apart in everything: every fact is there, none ambiguous."""
     facts = facts_of(
