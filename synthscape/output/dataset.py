@@ -16,10 +16,18 @@ from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError
 from synthscape.labels.pcm import from_pcm16, pcm_hash
-from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.labels.table_hash import table_hash
 from synthscape.output.audio import read_float, read_pcm
-from synthscape.output.folder import DATASET_FILE, FORMAT, FORMAT_VERSION, ORIGIN_FILE, shards_of
+from synthscape.output.folder import (
+    DATASET_FILE,
+    FORMAT,
+    FORMAT_VERSION,
+    ORIGIN_FILE,
+    TABLES,
+    shard_file,
+    shards_of,
+    text_hash,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,12 +103,26 @@ class Dataset:
     @cached_property
     def event_table(self) -> pa.Table:
         """The events table (columns: docs/labels.md)."""
-        return self._table("events", EVENTS_SCHEMA)
+        return self._table("events")
 
     @cached_property
     def scene_table(self) -> pa.Table:
         """The scenes table (columns: docs/labels.md)."""
-        return self._table("scenes", SCENES_SCHEMA)
+        return self._table("scenes")
+
+    @cached_property
+    def fact_table(self) -> pa.Table:
+        """The facts table (columns: docs/labels.md)."""
+        return self._table("facts")
+
+    @cached_property
+    def item_table(self) -> pa.Table:
+        """The items table (columns: docs/labels.md), of tasks that ask questions.
+
+        Raises:
+            DatasetError: the dataset's task has none.
+        """
+        return self._table("items")
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -114,11 +136,30 @@ class Dataset:
         frame: pd.DataFrame = self.scene_table.to_pandas()
         return frame
 
+    @cached_property
+    def facts(self) -> pd.DataFrame:
+        """The facts table as a DataFrame, one row per scene, by number."""
+        frame: pd.DataFrame = self.fact_table.to_pandas()
+        return frame
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """The items table as a DataFrame, one row per item; raises DatasetError where the task has none."""
+        frame: pd.DataFrame = self.item_table.to_pandas()
+        return frame
+
+    @cached_property
+    def chat(self) -> list[dict[str, Any]]:
+        """Questions and answers as chat rows, one per item; raises DatasetError where the task has none."""
+        texts = [self._text("chat", shard).decode() for shard in self._shards()]
+        return [json.loads(line) for text in texts for line in text.split("\n") if line]
+
     def audio(self, scene_id: str) -> NDArray[np.float32]:
         """Samples of a scene, int16 / 32768, float32 [n_samples].
 
         Raises:
-            DatasetError: there is no such scene, or its file is missing or damaged.
+            DatasetError: there is no such scene, the dataset was written without audio, or the file is missing or
+                damaged.
         """
         return from_pcm16(read_pcm(self._audio_file(self._position(scene_id))))
 
@@ -131,7 +172,7 @@ class Dataset:
         position = self._position(scene_id)
         if not self.spec["output"]["stems"]:
             raise DatasetError(f"{self.path} has no stems: render it with output.stems=true into another folder")
-        folder = self.path / "stems" / self._audio_file(position).parent.name / scene_id
+        folder = self.path / "stems" / self._shard_of[position] / scene_id
         background = read_float(folder / "background.wav")
         n_events = self.scene_table["n_events"][position].as_py()
         stems = np.zeros((n_events, len(background)), dtype=np.float32)
@@ -140,7 +181,10 @@ class Dataset:
         return background, stems
 
     def verify(self) -> list[str]:
-        """Hash all audio and tables again; give what is wrong, one line each: none if all is as it was written."""
+        """Hash all audio, tables and texts again; give what is wrong, one line each: none if all is as it was written.
+
+        Scenes that were written without audio have none to be wrong.
+        """
         return list(self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -148,36 +192,65 @@ class Dataset:
             receipt_file = self.path / "receipts" / f"{shard}.json"
             try:
                 receipt: Mapping[str, Any] = json.loads(receipt_file.read_text(encoding="utf-8"))
-                for kind, schema in (("events", EVENTS_SCHEMA), ("scenes", SCENES_SCHEMA)):
-                    if table_hash(self._read(kind, shard, schema)) != receipt[f"{kind}_hash"]:
-                        yield f"{kind}/{shard}.parquet: not what was written"
-            except (OSError, ValueError, KeyError) as error:
+                for kind, expected in receipt["hashes"].items():
+                    yield from self._problems_of(kind, shard, expected)
+            except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
                 yield f"{receipt_file}: can't be read ({error})"
-        for position, expected in enumerate(self.scene_table["pcm_hash"].to_pylist()):
+        for position, (audio, expected) in enumerate(
+            zip(self.scene_table["audio"].to_pylist(), self.scene_table["pcm_hash"].to_pylist(), strict=True)
+        ):
             try:
-                if pcm_hash(read_pcm(self._audio_file(position))) != expected:
-                    yield f"{self.scene_table['audio'][position]}: not what was written"
+                if audio is not None and pcm_hash(read_pcm(self._audio_file(position))) != expected:
+                    yield f"{audio}: not what was written"
             except DatasetError as error:
                 yield str(error)
+
+    def _problems_of(self, kind: str, shard: str, expected: str) -> Iterator[str]:
+        try:
+            there = table_hash(self._read(kind, shard)) if kind in TABLES else text_hash(self._text(kind, shard))
+        except DatasetError as error:
+            yield str(error)
+        else:
+            if there != expected:
+                yield f"{shard_file(kind, shard)}: not what was written"
 
     def _shards(self) -> list[str]:
         return [shard.name for shard in shards_of(self.spec["items"], self.spec["output"]["items_per_shard"])]
 
-    def _read(self, kind: str, shard: str, schema: pa.Schema) -> pa.Table:
-        path = self.path / kind / f"{shard}.parquet"
+    def _read(self, kind: str, shard: str) -> pa.Table:
+        path = self.path / shard_file(kind, shard)
         try:
             table = pq.read_table(path, partitioning=None)
         except (OSError, pa.ArrowInvalid) as error:
-            raise DatasetError(f"{path} can't be read ({error}); render the dataset again") from None
-        missing = [name for name in schema.names if name not in table.column_names]
+            raise self._unreadable(kind, path, error) from None
+        missing = [name for name in TABLES[kind].names if name not in table.column_names]
         if missing:
             raise DatasetError(
                 f"{path} has no column {missing[0]!r}; read it with the version of synthscape that made it"
             )
         return table
 
-    def _table(self, kind: str, schema: pa.Schema) -> pa.Table:
-        return pa.concat_tables([self._read(kind, shard, schema) for shard in self._shards()])
+    def _text(self, kind: str, shard: str) -> bytes:
+        path = self.path / shard_file(kind, shard)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise self._unreadable(kind, path, error) from None
+
+    def _unreadable(self, kind: str, path: Path, error: Exception) -> DatasetError:
+        if not (self.path / kind).exists():
+            why = {"facts": "an older version made it", "items": "its task asks no questions"}
+            why["chat"] = why["items"]
+            return DatasetError(f"{self.path} has no {kind}: {why.get(kind, 'copy it again, whole')}")
+        return DatasetError(f"{path} can't be read ({error}); render the dataset again")
+
+    def _table(self, kind: str) -> pa.Table:
+        return pa.concat_tables([self._read(kind, shard) for shard in self._shards()])
+
+    @cached_property
+    def _shard_of(self) -> list[str]:
+        """Shard of each scene."""
+        return [shard for shard in self._shards() for _ in range(len(self._read("scenes", shard)))]
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -194,7 +267,10 @@ class Dataset:
         return position
 
     def _audio_file(self, position: int) -> Path:
-        name = PurePosixPath(self.scene_table["audio"][position].as_py())
+        audio = self.scene_table["audio"][position].as_py()
+        if audio is None:
+            raise DatasetError(f"{self.path} was written without audio (output.control: text)")
+        name = PurePosixPath(audio)
         if name.is_absolute() or ".." in name.parts or len(name.parts) != 3:
             raise DatasetError(f"{self.path}: the scenes table names {str(name)!r}, which is no file of this dataset")
         return self.path / name

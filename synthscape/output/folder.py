@@ -3,11 +3,11 @@
 ::
 
     out/render.json                     what is rendered here: written first
-    out/audio/00000/s000000000.flac     one folder a shard
+    out/audio/00000/s000000000.flac     one folder a shard; none with output.control: text
     out/stems/00000/s000000000/         background.wav, 0.wav, 1.wav, ... (output.stems)
-    out/raven/00000/                    selection tables (output.raven)
-    out/events/00000.parquet
-    out/scenes/00000.parquet
+    out/raven/00000/                    selection tables (output.raven); rttm/ and dcase/ likewise
+    out/events/00000.parquet            tables: events, scenes, facts; with tasks that ask questions items too
+    out/chat/00000.jsonl                texts: questions and answers as chat rows, with those tasks
     out/receipts/00000.json             written last: a shard without a valid receipt does not exist
     out/failures.json                   items that could not be rendered, if any
     out/dataset.json                    written when all is there
@@ -33,6 +33,9 @@ import pyarrow.parquet as pq
 
 from synthscape.errors import DatasetError
 from synthscape.files import ASIDE_PREFIX, write_json, written_aside
+from synthscape.labels.facts import FACTS_SCHEMA
+from synthscape.labels.items import ITEMS_SCHEMA
+from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.labels.table_hash import table_hash
 from synthscape.output.sync import SyncedFiles
 
@@ -42,9 +45,12 @@ DATASET_FILE: Final = "dataset.json"
 ORIGIN_FILE: Final = "render.json"
 FAILURES_FILE: Final = "failures.json"
 _LOCK_FILE: Final = ".lock"
-_TABLES: Final = ("events", "scenes")
-_MEDIA: Final = ("audio", "stems", "raven")
-_FOLDERS: Final = (*_TABLES, *_MEDIA, "receipts")
+#: The tables a shard can have, and their columns.
+TABLES: Final = {"events": EVENTS_SCHEMA, "scenes": SCENES_SCHEMA, "facts": FACTS_SCHEMA, "items": ITEMS_SCHEMA}
+#: The text files a shard can have, and how their names end.
+TEXTS: Final = {"chat": ".jsonl"}
+_MEDIA: Final = ("audio", "stems", "raven", "rttm", "dcase")
+_FOLDERS: Final = (*TABLES, *TEXTS, *_MEDIA, "receipts")
 _FILES: Final = (DATASET_FILE, ORIGIN_FILE, FAILURES_FILE, _LOCK_FILE)
 _ROWS_PER_GROUP: Final = 65536
 _NEW_PLACE: Final = "name another output.dir, or say --overwrite to lose what is there"
@@ -75,6 +81,25 @@ def shards_of(items: int, items_per_shard: int) -> list[Shard]:
     """
     starts = range(0, items, items_per_shard)
     return [Shard(k, first, min(first + items_per_shard, items)) for k, first in enumerate(starts)]
+
+
+def media_of(output: Mapping[str, Any]) -> list[str]:
+    """Folders with files of scenes that a dataset written like this has."""
+    return [name for name in _MEDIA if (output["control"] != "text" if name == "audio" else output[name])]
+
+
+def shard_file(part: str, shard: str) -> str:
+    """Where a table or text of a shard is, from the dataset's folder.
+
+    >>> shard_file("events", "00003"), shard_file("chat", "00003")
+    ('events/00003.parquet', 'chat/00003.jsonl')
+    """
+    return f"{part}/{shard}{'.parquet' if part in TABLES else TEXTS[part]}"
+
+
+def text_hash(content: bytes) -> str:
+    """BLAKE2b-128 of a text file, hex."""
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 class DatasetFolder:
@@ -132,9 +157,8 @@ class DatasetFolder:
     def begin(self) -> None:
         """Make the folders, and say what is rendered here; the dataset counts as unfinished from now on."""
         (self.path / DATASET_FILE).unlink(missing_ok=True)
-        for name in _FOLDERS:
-            if name not in ("stems", "raven") or self.origin["output"][name]:
-                (self.path / name).mkdir(exist_ok=True)
+        for name in (*media_of(self.origin["output"]), "receipts"):
+            (self.path / name).mkdir(exist_ok=True)
         write_json(self.path / ORIGIN_FILE, {"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin})
 
     @contextmanager
@@ -155,7 +179,7 @@ class DatasetFolder:
         else:
             failures_file.unlink(missing_ok=True)
         hashed = [
-            [receipt[key] for key in ("first", "last", "pcm_hash", "events_hash", "scenes_hash")]
+            [receipt["first"], receipt["last"], receipt["pcm_hash"], sorted(receipt["hashes"].items())]
             for receipt in receipts
         ]
         info = {
@@ -172,6 +196,8 @@ class DatasetFolder:
     def _is_valid(self, receipt: Mapping[str, Any], shard: Shard) -> bool:
         if (receipt["first"], receipt["last"]) != (shard.first, shard.last) or receipt["failures"]:
             return False
+        if "facts" not in receipt.get("hashes", {}):  # an older version wrote it
+            return False
         return all(_size(self.path / part) == tuple(size) for part, size in receipt["files"].items())
 
 
@@ -184,12 +210,15 @@ class ShardWriter:
         token = secrets.token_hex(8)
         output = folder.origin["output"]
         self._extension = output["audio"]
-        self._aside = {
-            name: folder.path / name / f"{ASIDE_PREFIX}{token}" for name in _MEDIA if name == "audio" or output[name]
-        }
+        self._aside = {name: folder.path / name / f"{ASIDE_PREFIX}{token}" for name in media_of(output)}
         for path in self._aside.values():
             path.mkdir()
         self._files = SyncedFiles()
+
+    @property
+    def has_audio(self) -> bool:
+        """Whether the dataset has audio files at all."""
+        return "audio" in self._aside
 
     def audio_path(self, scene_id: str) -> str:
         """Where a scene's audio will be, from the dataset's folder."""
@@ -207,23 +236,37 @@ class ShardWriter:
         for event_id, stem in enumerate(stems):
             self._files.write(folder / f"{event_id}.wav", stem)
 
-    def add_raven(self, name: str, text: str) -> None:
-        """Write a selection table."""
-        self._files.write(self._aside["raven"] / name, text.encode())
+    def add_text(self, folder: str, name: str, text: str) -> None:
+        """Write a file that goes with a scene: into ``raven``, ``rttm`` or ``dcase``, where ``output`` asks for it."""
+        self._files.write(self._aside[folder] / name, text.encode())
 
-    def commit(self, events: pa.Table, scenes: pa.Table, receipt: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the shard exist, and give its receipt."""
+    def commit(
+        self, tables: Mapping[str, pa.Table], receipt: Mapping[str, Any], texts: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Make the shard exist, and give its receipt.
+
+        Args:
+            tables: by name, one of :data:`TABLES`; events, scenes and facts are always among them.
+            receipt: what else the receipt says.
+            texts: whole text files by name, one of :data:`TEXTS`.
+        """
         self._files.wait()
+        texts = texts or {}
         root, name = self.folder.path, self.shard.name
         receipt_file = root / "receipts" / f"{name}.json"
         receipt_file.unlink(missing_ok=True)
         for part, aside in self._aside.items():
             _put_in_place(aside, root / part / name)
-        for part, table in zip(_TABLES, (events, scenes), strict=True):
-            with written_aside(root / part / f"{name}.parquet") as path:
-                pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
-        parts = [*(f"{part}/{name}" for part in self._aside), *(f"{part}/{name}.parquet" for part in _TABLES)]
-        for part in (*self._aside, *_TABLES):
+        parts = [f"{part}/{name}" for part in self._aside]
+        for part in (*tables, *texts):
+            (root / part).mkdir(exist_ok=True)
+            parts.append(shard_file(part, name))
+            with written_aside(root / parts[-1]) as path:
+                if part in tables:
+                    pq.write_table(tables[part], path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
+                else:
+                    path.write_bytes(texts[part].encode())
+        for part in (*self._aside, *tables, *texts):
             _sync_folder(root / part)
         content = {
             "format": FORMAT,
@@ -233,8 +276,10 @@ class ShardWriter:
             "fingerprint": self.folder.origin["fingerprint"],
             "engine": self.folder.origin["engine"],
             "output": self.folder.origin["output"],
-            "events_hash": table_hash(events),
-            "scenes_hash": table_hash(scenes),
+            "hashes": {
+                **{part: table_hash(table) for part, table in tables.items()},
+                **{part: text_hash(text.encode()) for part, text in texts.items()},
+            },
             "files": {part: _size(root / part) for part in parts},
             **receipt,
         }

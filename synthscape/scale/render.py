@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from synthscape.errors import DatasetError, MixError, SpecError
 from synthscape.labels.batches import join_measured, labelled_plan, take_scenes, without_patches
+from synthscape.labels.facts import facts_table
 from synthscape.labels.pcm import pcm_hash
 from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
@@ -171,11 +172,11 @@ def render_shard(
         measured = join_measured(plan, batches)
         events = event_table(measured, scenes.catalogue)
         names = scene_ids(measured.plan)
-        paths = None if output.control == "text" else [writer.audio_path(name) for name in names]
+        paths = [writer.audio_path(name) for name in names] if writer.has_audio else None
         table = scene_table(measured, scenes.catalogue, hashes, paths)
         if output.raven:
             for name, text in raven_tables(events, names, plan.sample_rate):
-                writer.add_raven(f"{name}{SUFFIX}", text)
+                writer.add_text("raven", f"{name}{SUFFIX}", text)
         failures = [
             {"scene_number": int(plan.scene[i]), "scene_id": scene_id(int(plan.scene[i])), "reason": reason}
             for i, reason in sorted((measured.failures or {}).items())
@@ -190,14 +191,16 @@ def render_shard(
             "failures": failures,
             "versions": _versions(),
         }
-        return writer.commit(events, table, receipt)
+        tables = {"events": events, "scenes": table, "facts": facts_table(events, table)}
+        return writer.commit(tables, receipt)
 
 
 def _check_fits_disk(spec: Spec, path: Path) -> None:
     """Refuse what no disk of this size can hold, or what is in more shards than can be kept account of."""
     there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
     scene_samples = seconds_to_samples(spec.duration.bounds()[0], spec.sample_rate)
-    least = spec.items * (_LEAST_SCENE_BYTES + _LEAST_SAMPLE_BYTES * scene_samples)
+    audio_bytes = 0 if spec.output.control == "text" else _LEAST_SAMPLE_BYTES * scene_samples
+    least = spec.items * (_LEAST_SCENE_BYTES + audio_bytes)
     size = shutil.disk_usage(there).total
     if size and least > size:  # 0: a file system that doesn't say
         raise DatasetError(
@@ -249,7 +252,7 @@ def _write_scenes(
         if control == "noise":
             pcm = noise_like(pcm, scenes.spec.seed, int(plan.scene[i]))
         hashes.append(pcm_hash(pcm))
-        if control != "text":
+        if writer.has_audio:
             writer.add_audio(name, encode(pcm, rate, audio))
         if event_stems is not None:
             events = event_stems[labels.events_of(i), :n]

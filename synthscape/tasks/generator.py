@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SpecError, StoreError
 from synthscape.labels.batches import without_patches
+from synthscape.labels.facts import facts_table
 from synthscape.labels.pcm import pcm_hash, to_pcm16
 from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
 from synthscape.mix.batch import SceneBatch
@@ -242,6 +243,11 @@ class Scenes:
         return scene_table(self._levels, self._catalogue, [pcm_hash(self.pcm(i)) for i in range(len(self))])
 
     @cached_property
+    def fact_table(self) -> pa.Table:
+        """The facts table, one row per scene (columns: docs/labels.md)."""
+        return facts_table(self.event_table, self.scene_table)
+
+    @cached_property
     def events(self) -> pd.DataFrame:
         """The events table as a DataFrame."""
         frame: pd.DataFrame = self.event_table.to_pandas()
@@ -251,6 +257,12 @@ class Scenes:
     def scenes(self) -> pd.DataFrame:
         """The scenes table as a DataFrame."""
         frame: pd.DataFrame = self.scene_table.to_pandas()
+        return frame
+
+    @cached_property
+    def facts(self) -> pd.DataFrame:
+        """The facts table as a DataFrame."""
+        frame: pd.DataFrame = self.fact_table.to_pandas()
         return frame
 
 

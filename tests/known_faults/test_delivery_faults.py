@@ -93,7 +93,7 @@ def test_a_receipt_is_the_last_file_of_its_shard(stores, tmp_path):
     render(spec)
 
     assert {shard for shard, _ in seen} == {"00000", "00001"}
-    assert {part.split("/")[0] for _, part in seen} == {"audio", "events", "scenes", "stems", "raven"}
+    assert {part.split("/")[0] for _, part in seen} == {"audio", "events", "scenes", "facts", "stems", "raven"}
     assert contents(out) == before
     names = open_dataset(out).scenes["scene_id"]
     assert names.is_unique

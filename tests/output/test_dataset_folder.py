@@ -14,17 +14,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import soundfile
 
 from synthscape.errors import DatasetError, StoreError
+from synthscape.labels.facts import FACTS_SCHEMA
+from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.pcm import to_pcm16
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.output.dataset import open_dataset
-from synthscape.output.folder import _seal
+from synthscape.output.folder import _seal, open_folder, shards_of
 from synthscape.plan.plan import PLAN_VERSION
-from synthscape.scale.render import render
+from synthscape.scale.render import _origin, render
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
 from tests.small_dataset import contents, make_stores, small_spec, write_spec
@@ -69,6 +72,8 @@ def test_everything_asked_for_is_there(whole):
     assert counts["asked"] == counts["placed"] + sum(counts["drop_reasons"].values())
     assert data.event_table.schema.equals(EVENTS_SCHEMA, check_metadata=True)
     assert data.scene_table.schema.equals(SCENES_SCHEMA, check_metadata=True)
+    assert data.fact_table.schema.equals(FACTS_SCHEMA, check_metadata=True)
+    assert data.facts["scene_id"].tolist() == data.scenes["scene_id"].tolist()
     assert sorted(path.name for path in (whole / "audio").iterdir()) == ["00000", "00001", "00002"]
     assert len(list(whole.glob("audio/*/*.flac"))) == len(list(whole.glob("raven/*/*.txt"))) == ITEMS
     assert [entry["events"] for entry in data.info["classes"]] == [
@@ -104,6 +109,8 @@ def test_disk_holds_what_memory_holds(whole, stores, tmp_path):
         n = int(on_disk["n_samples"][i])
 
         assert np.array_equal(to_pcm16(scenes.audio[i, :n]), to_pcm16(data.audio(name)))
+    facts = {row["scene_id"]: row for row in data.fact_table.to_pylist()}
+    assert scenes.fact_table.to_pylist() == [facts[name] for name in on_disk["scene_id"]]
     events = scenes.events[scenes.events["scene_id"] == "s000000017"].reset_index(drop=True)
     pd.testing.assert_frame_equal(events, data.events[data.events["scene_id"] == "s000000017"].reset_index(drop=True))
 
@@ -131,6 +138,7 @@ def test_shard_size_changes_no_sample_and_no_label(whole, stores, tmp_path):
 
     assert other.event_table.equals(data.event_table)
     assert other.scene_table.drop_columns(["audio"]).equals(data.scene_table.drop_columns(["audio"]))
+    assert other.fact_table.equals(data.fact_table)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -320,6 +328,88 @@ def test_two_renders_into_one_folder_are_refused(same, stores, tmp_path):
     assert len(open_dataset(same)) == ITEMS
 
 
+def test_without_audio_the_labels_are_the_same(whole, stores, tmp_path):
+    """``output.control: text`` writes no audio folder; all else is as with it, and it goes on where it stopped."""
+    spec = small_spec(tmp_path, stores, "output.control=text", "output.stems=true")
+    render(small_spec(tmp_path, stores, "output.control=text", "output.stems=true", "items=8"))
+    report = render(spec, workers=2)
+    data, other = open_dataset(tmp_path / "out"), open_dataset(whole)
+
+    assert report.kept_shards == 1
+    assert render(spec).new_shards == 0
+    assert not (tmp_path / "out" / "audio").exists()
+    assert data.scenes["audio"].isna().all()
+    assert data.scene_table.drop_columns(["audio"]).equals(other.scene_table.drop_columns(["audio"]))
+    assert data.event_table.equals(other.event_table)
+    assert data.verify() == []
+    background, stems = data.stems("s000000009")
+    gain = 10 ** (data.scenes["scene_gain_db"][9] / 20)
+    assert np.abs((background + stems.sum(axis=0)) * gain - other.audio("s000000009")).max() <= 0.5 / 32768 + 1e-6
+    with pytest.raises(DatasetError, match="written without audio"):
+        data.audio("s000000000")
+
+
+@pytest.fixture
+def asking(same, stores, tmp_path) -> Path:
+    """The dataset with an item and a chat row for each scene, written as a task that asks questions does."""
+    data = open_dataset(same)
+    spec = small_spec(
+        tmp_path, stores, f"output.dir={tmp_path / 'asking'}", "output.control=text", "output.raven=false"
+    )
+    shards = shards_of(spec.items, spec.output.items_per_shard)
+    with open_folder(tmp_path / "asking", _origin(SceneGenerator(spec))) as folder:
+        folder.begin()
+        receipts = []
+        for shard in shards:
+            rows = [
+                {"item_id": f"i{i}", "item_number": i, "task": "counting", "scene_ids": [f"s{i:09d}"], "count": i}
+                for i in range(shard.first, shard.last)
+            ]
+            tables = {
+                "events": data.event_table if shard.number == 0 else data.event_table.slice(0, 0),
+                "scenes": data.scene_table.slice(shard.first, len(shard)),
+                "facts": data.fact_table.slice(shard.first, len(shard)),
+                "items": pa.Table.from_pylist(rows, schema=ITEMS_SCHEMA),
+            }
+            lines = [{"id": row["item_id"], "messages": ["\u2028 é鳥"]} for row in rows]
+            chat = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            receipt = {"pcm_hash": "", "failures": []}
+            with folder.shard(shard) as writer:
+                receipts.append(writer.commit(tables, receipt, {"chat": chat}))
+        folder.finish(receipts, {"spec": spec.plain(explicit=True), "counts": {"delivered": ITEMS, "events": 0}})
+        assert len(folder.receipts(shards)) == len(shards)
+    return tmp_path / "asking"
+
+
+def test_items_and_chat_are_part_of_a_shard(asking, same):
+    """Both are read back, hashed and verified; a dataset without questions says that it has none."""
+    data = open_dataset(asking)
+
+    assert data.item_table.schema.equals(ITEMS_SCHEMA, check_metadata=True)
+    assert data.items["count"].tolist() == list(range(ITEMS))
+    assert [row["id"] for row in data.chat] == data.items["item_id"].tolist()
+    assert {row["messages"][0] for row in data.chat} == {"\u2028 é鳥"}
+    plain = open_dataset(same)
+    with pytest.raises(DatasetError, match="has no items: its task asks no questions"):
+        _ = plain.items
+    with pytest.raises(DatasetError, match="has no chat"):
+        _ = plain.chat
+    (asking / "chat/00001.jsonl").write_text("{}\n")
+    (asking / "items/00002.parquet").unlink()
+    problems = [line for line in data.verify() if "audio" not in line]
+    assert len(problems) == 2
+    assert all(any(name in line for line in problems) for name in ("chat/00001.jsonl", "items/00002.parquet"))
+
+
+@pytest.mark.parametrize("lost", ["items/00001.parquet", "chat/00001.jsonl"])
+def test_a_shard_without_its_items_does_not_exist(asking, stores, tmp_path, lost):
+    """A table or text that is lost or cut makes its shard invalid, as with the others."""
+    (asking / lost).write_bytes((asking / lost).read_bytes()[:-1])
+    spec = small_spec(tmp_path, stores, f"output.dir={asking}", "output.control=text", "output.raven=false")
+    with open_folder(asking, _origin(SceneGenerator(spec))) as folder:
+        assert sorted(folder.receipts(shards_of(ITEMS, 8))) == [0, 2]
+
+
 def test_stems_sum_to_the_scene(stores, tmp_path):
     """Background and events times the scene gain are the scene, within half a step of 16 bits."""
     render(small_spec(tmp_path, stores, "output.stems=true", "items=6", "output.raven=false"), workers=2)
@@ -372,10 +462,12 @@ def test_verify_finds_what_changed(same):
     (same / "audio/00000/s000000001.flac").unlink()
     table = pq.read_table(same / "events/00002.parquet")
     pq.write_table(table.slice(1), same / "events/00002.parquet")
+    (same / "facts/00002.parquet").unlink()
     problems = open_dataset(same).verify()
 
-    assert len(problems) == 3
-    assert all(any(name in line for line in problems) for name in ("s000000009", "s000000001", "events/00002"))
+    assert len(problems) == 4
+    names = ("s000000009", "s000000001", "events/00002", "facts/00002")
+    assert all(any(name in line for line in problems) for name in names)
 
 
 def test_a_table_can_name_no_file_outside(same):
