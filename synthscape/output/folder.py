@@ -6,6 +6,7 @@
     out/audio/00000/s000000000.flac     one folder a shard
     out/stems/00000/s000000000/         background.wav, 0.wav, 1.wav, ... (output.stems)
     out/raven/00000/                    selection tables (output.raven)
+    out/rttm/00000/                     RTTM files (output.rttm)
     out/events/00000.parquet
     out/scenes/00000.parquet
     out/receipts/00000.json             written last: a shard without a valid receipt does not exist
@@ -43,7 +44,7 @@ ORIGIN_FILE: Final = "render.json"
 FAILURES_FILE: Final = "failures.json"
 _LOCK_FILE: Final = ".lock"
 _TABLES: Final = ("events", "scenes")
-_MEDIA: Final = ("audio", "stems", "raven")
+_MEDIA: Final = ("audio", "stems", "raven", "rttm")
 _FOLDERS: Final = (*_TABLES, *_MEDIA, "receipts")
 _FILES: Final = (DATASET_FILE, ORIGIN_FILE, FAILURES_FILE, _LOCK_FILE)
 _ROWS_PER_GROUP: Final = 65536
@@ -133,7 +134,7 @@ class DatasetFolder:
         """Make the folders, and say what is rendered here; the dataset counts as unfinished from now on."""
         (self.path / DATASET_FILE).unlink(missing_ok=True)
         for name in _FOLDERS:
-            if name not in ("stems", "raven") or self.origin["output"][name]:
+            if name not in ("stems", "raven", "rttm") or self.origin["output"][name]:
                 (self.path / name).mkdir(exist_ok=True)
         write_json(self.path / ORIGIN_FILE, {"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin})
 
@@ -207,9 +208,9 @@ class ShardWriter:
         for event_id, stem in enumerate(stems):
             self._files.write(folder / f"{event_id}.wav", stem)
 
-    def add_raven(self, name: str, text: str) -> None:
-        """Write a selection table."""
-        self._files.write(self._aside["raven"] / name, text.encode())
+    def add_text(self, kind: str, name: str, text: str) -> None:
+        """Write a text file of a scene; ``kind`` is its folder: raven or rttm."""
+        self._files.write(self._aside[kind] / name, text.encode())
 
     def commit(self, events: pa.Table, scenes: pa.Table, receipt: Mapping[str, Any]) -> dict[str, Any]:
         """Make the shard exist, and give its receipt."""
