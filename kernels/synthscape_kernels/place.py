@@ -61,7 +61,8 @@ COUNT_ATTEMPTS: Final = 64
     OVER_LIMIT,
     TOO_FEW_CALLERS,
     INAUDIBLE,
-) = _numbered(13)  # in step with synthscape.plan.plan.DROP_REASONS
+    CALLER_USED,
+) = _numbered(14)  # in step with synthscape.plan.plan.DROP_REASONS
 NO_REASON: Final = np.int64(-1)
 NO_CLASS: Final = np.int64(-1)
 NOTHING: Final = np.int64(-1)
@@ -683,7 +684,7 @@ def _place_clip(
 
 @compiled
 def _excluded(job: Any, s: Any, begin: Any, at: Any, clip: Any) -> Any:
-    """Why a clip can't be in this scene at all: it is of a background's recording or site, or its own is in use."""
+    """Why a clip can't be in this scene at all: a background, or an event, is of its recording, site or animal."""
     t = job.tables
     x = t.clip[clip]
     for which in range(2):
@@ -701,6 +702,8 @@ def _excluded(job: Any, s: Any, begin: Any, at: Any, clip: Any) -> Any:
             same_animal = x.individual < 0 or y.individual < 0 or x.individual == y.individual
             if x.recording >= 0 and x.recording == y.recording and same_animal:
                 return RECORDING_USED
+            if x.speaker >= 0 and x.speaker == y.speaker:
+                return CALLER_USED  # two recordings of one animal: it would call over itself, at two levels
     return NO_REASON
 
 

@@ -136,6 +136,7 @@ EVENTS_SCHEMA: Final = pa.schema(
         ),
         described("clip_id", _TEXT, "", "hash of the clip's audio in the bank", nullable=False),
         described("recording_id", _TEXT, "", "the recording the clip was cut from"),
+        described("track_id", _TEXT, "", "the track the clip was cut from, as the bank says"),
         described(
             "resample",
             _TEXT,

@@ -40,6 +40,7 @@ UNKNOWN: Final = "unknown"  # species without a name in `speaker`, licence that 
 _OF_CLIPS: Final = (
     "clip_id",
     "recording_id",
+    "track_id",
     "licence",
     "species",
     "genus",

@@ -40,6 +40,7 @@ DROP_REASONS: Final = (
     "over_limit",  # more events than ``events.max_per_scene``
     "too_few_callers",  # the class has no other caller for a chorus, or to answer
     "inaudible",  # it must be heard, and by the tables it is not, or too much of it is cut off
+    "caller_used",  # another track of the same animal is already in the scene
 )
 
 

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from synthscape.errors import DatasetError, MixError, SpecError
+from synthscape.labels import raven, rttm
 from synthscape.labels.batches import join_measured, labelled_plan, take_scenes, without_patches
 from synthscape.labels.facts import facts_table
 from synthscape.labels.pcm import pcm_hash
-from synthscape.labels.raven import SUFFIX, raven_tables
 from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
@@ -175,8 +175,11 @@ def render_shard(
         paths = [writer.audio_path(name) for name in names] if writer.has_audio else None
         table = scene_table(measured, scenes.catalogue, hashes, paths)
         if output.raven:
-            for name, text in raven_tables(events, names, plan.sample_rate):
-                writer.add_text("raven", f"{name}{SUFFIX}", text)
+            for name, text in raven.raven_tables(events, names, plan.sample_rate):
+                writer.add_text("raven", f"{name}{raven.SUFFIX}", text)
+        if output.rttm:
+            for name, text in rttm.rttm_texts(events, names, plan.sample_rate):
+                writer.add_text("rttm", f"{name}{rttm.SUFFIX}", text)
         failures = [
             {"scene_number": int(plan.scene[i]), "scene_id": scene_id(int(plan.scene[i])), "reason": reason}
             for i, reason in sorted((measured.failures or {}).items())
