@@ -18,12 +18,15 @@ from typing import Any, Final
 from synthscape.bank.build import Box, Recording, build_store
 from synthscape.bank.store import ClipStore
 from synthscape.bank.synthetic_backgrounds import backgrounds
-from synthscape.bank.synthetic_voices import DEMO_RATE, ORDER, voice_tracks
+from synthscape.bank.synthetic_voices import DEMO_RATE, ORDER, Track, voice_tracks
 from synthscape.errors import StoreError
 from synthscape.files import ASIDE_PREFIX, write_json
 
-DEMO_VERSION: Final = 1  # raised whenever the same seed would give other sound
+DEMO_VERSION: Final = 2  # raised whenever the same seed would give another bank
 DEMO_FILE: Final = "demo.json"
+# Clusters as clustering finds them: one for each call type; finer, its low and its high voices apart; coarser, what
+# the calls of a genus that are alike in sound and rhythm have in common.
+CLUSTERS: Final = ("cluster_8", "cluster_64")
 _STORES: Final = ("pseudovox", "backgrounds")
 _SOURCE: Final = "synthscape demo"
 _LICENCE: Final = "CC0-1.0"
@@ -32,9 +35,9 @@ _LICENCE: Final = "CC0-1.0"
 def make_demo_bank(folder: str | Path, seed: int = 0) -> tuple[Path, Path]:
     """Make the demo bank, or find it made.
 
-    120 recordings of 30 individuals of 10 made-up species with 30 call types become about 850 clips; 24 recordings of
-    wind, rain, stream, surf, hum and night become as many backgrounds. A bank that is there already, whole and with
-    the same seed, is used as it is; what an interrupted run left is made anew.
+    120 recordings of 30 individuals of 10 made-up species with 30 call types, by 6 recordists at 8 sites, become about
+    850 clips; 24 recordings of wind, rain, stream, surf, hum and night become as many backgrounds. A bank that is there
+    already, whole and with the same seed, is used as it is; what an interrupted run left is made anew.
 
     Args:
         folder: where the two stores go; made if missing.
@@ -74,7 +77,7 @@ def voice_recordings(seed: int = 0) -> Iterator[Recording]:
                 call.offset / DEMO_RATE,
                 call.low_hz,
                 call.high_hz,
-                {"call_type": call.call_type, "cluster": f"{species.name.split()[1]}-{call.call_type}"},
+                {"call_type": call.call_type, **_clusters(track, call.call_type)},
             )
             for call in track.calls
         ]
@@ -96,6 +99,17 @@ def voice_recordings(seed: int = 0) -> Iterator[Recording]:
         yield Recording(track.recording_id, track.samples, columns, boxes)
 
 
+def _clusters(track: Track, call_type: str) -> dict[str, str]:
+    species = track.species
+    (rhythm,) = (call.rhythm for call in species.calls if call.name == call_type)
+    cluster = f"{species.name.split()[1]}-{call_type}"
+    return {
+        "cluster": cluster,
+        "cluster_8": f"{cluster}-{'high' if track.voice.pitch > 1 else 'low'}",
+        "cluster_64": f"{species.genus.lower()}-{species.sound}-{rhythm}",
+    }
+
+
 def background_recordings(seed: int = 0) -> Iterator[Recording]:
     """All synthetic backgrounds. Their animal score is 0: no animal is in them by construction."""
     for scape in backgrounds(seed):
@@ -115,7 +129,10 @@ def _build(path: Path, kind: str, seed: int) -> str:
     recordings = voice_recordings(seed) if kind == "pseudovox" else background_recordings(seed)
     cut = "annotations" if kind == "pseudovox" else "whole"
     settings = {"demo_version": DEMO_VERSION, "demo_seed": seed}
-    report = build_store(recordings, path, kind, DEMO_RATE, cut, overwrite=True, settings=settings)
+    clusters = CLUSTERS if kind == "pseudovox" else ()
+    report = build_store(
+        recordings, path, kind, DEMO_RATE, cut, overwrite=True, cluster_columns=clusters, settings=settings
+    )
     return report.fingerprint
 
 

@@ -35,6 +35,8 @@ from synthscape.units import seconds_to_samples
 DEMO_RATE: Final = 16000
 INDIVIDUALS: Final = 3
 RECORDINGS: Final = 4  # of each individual
+RECORDISTS: Final = 6
+SITES: Final = 8
 ORDER: Final = "Syntheticiformes"
 
 Float64Array = NDArray[np.float64]
@@ -64,6 +66,11 @@ class CallType:
     notes: tuple[Note, ...]
     repeats: tuple[int, int] = (1, 1)
     gap_growth: float = 1.0
+
+    @property
+    def rhythm(self) -> str:
+        """``single`` (one note), ``phrase`` (different notes) or ``train`` (the same again and again)."""
+        return "train" if self.repeats != (1, 1) else "phrase" if len(self.notes) > 1 else "single"
 
 
 @dataclass(frozen=True)
@@ -250,6 +257,7 @@ class Track:
     calls: tuple[Call, ...]
     floor_db: float
     """RMS of the noise floor below the loudest call's peak."""
+    voice: Voice
     recordist: str
     site: str
     datetime: str
@@ -323,6 +331,27 @@ def voice_of(seed: int, species: Species, individual: int) -> Voice:
         roll_off_db=species.roll_off_db * draws.between(0.8, 1.25),
         buzz=2 ** draws.between(-0.3, 0.3),
     )
+
+
+@cache
+def places_of(seed: int, species: Species) -> tuple[tuple[int, int], ...]:
+    """(recordist, site) of every recording of a species, numbered from 0, individual by individual.
+
+    Who recorded, and where, says nothing of what is heard: all of them have recordings of every species, as nearly as
+    many each as can be, and no two recordings of one individual share a recordist or a site.
+    """
+    draws = Draws(seed, f"places {species.name}")
+    columns: list[list[int]] = []
+    for choices in (RECORDISTS, SITES):
+        used = [0] * choices
+        column: list[int] = []
+        for _ in range(INDIVIDUALS):
+            dealt = sorted(range(choices), key=lambda one: (used[one], draws.between(0.0, 1.0)))[:RECORDINGS]
+            for one in dealt:
+                used[one] += 1
+            column += sorted(dealt, key=lambda _: draws.between(0.0, 1.0))
+        columns.append(column)
+    return tuple(zip(*columns, strict=True))
 
 
 def sing(draws: Draws, species: Species, call: CallType, voice: Voice) -> Float64Array:
@@ -479,7 +508,7 @@ def voice_track(seed: int, species: Species, individual: int, recording: int) ->
         mix[onset : onset + samples.size] += samples * 10 ** ((level_db - loudest_db) / 20)
         low_hz, high_hz = band_hz(samples)
         calls.append(Call(onset, onset + samples.size, low_hz, high_hz, call.name, level_db - loudest_db))
-    place = draws.integer(1, 4)
+    recordist, site = places_of(seed, species)[individual * RECORDINGS + recording]
     return Track(
         recording_id=recording_id,
         species=species,
@@ -487,8 +516,9 @@ def voice_track(seed: int, species: Species, individual: int, recording: int) ->
         samples=on_pcm16_grid(mix * peak),
         calls=tuple(calls),
         floor_db=floor_db,
-        recordist=f"demo recordist {'ABC'[draws.integer(0, 2)]}",
-        site=f"demo voice site {place}",
+        voice=voice,
+        recordist=f"demo voice recordist {recordist + 1}",
+        site=f"demo voice site {site + 1}",
         datetime=f"2024-{draws.integer(4, 7):02d}-{draws.integer(1, 28):02d}T"
         f"{draws.integer(4, 20):02d}:{draws.integer(0, 59):02d}:00",
     )

@@ -68,6 +68,33 @@ def test_every_call_is_a_clip_with_its_names(clips: pd.DataFrame) -> None:
     assert clips["cluster"].nunique() == len(clips[["species", "call_type"]].drop_duplicates())
 
 
+def test_clusters_come_in_three_sizes(clips: pd.DataFrame) -> None:
+    """A fine cluster lies in one type and has several recordings; a coarse one has whole types, of one genus."""
+    for fine, types in clips.groupby("cluster_8")["cluster"].nunique().items():
+        assert types == 1, fine
+    assert clips.groupby("cluster_8")["recording_id"].nunique().min() >= 2
+    assert clips.groupby("cluster")["cluster_8"].nunique().tolist() == [2] * clips["cluster"].nunique()
+    assert clips.groupby("cluster")["cluster_64"].nunique().max() == 1
+    assert clips.groupby("cluster_64")["genus"].nunique().max() == 1
+    assert 10 <= clips["cluster_64"].nunique() < clips["cluster"].nunique()
+
+
+def test_recordists_and_sites_say_nothing_of_the_call(clips: pd.DataFrame) -> None:
+    """Every species has them all, every call has many of its type from another recordist at another site."""
+    for name, number in (("recordist", 6), ("site", 8)):
+        recordings = clips.drop_duplicates("recording_id")
+
+        assert clips[name].nunique() == number
+        assert (clips.groupby("species")[name].nunique() == number).all()
+        assert recordings.groupby(["species", name]).size().max() == 2
+        assert (recordings.groupby(["individual", name]).size() == 1).all()
+    for _, calls in clips.groupby("cluster"):
+        recordist, site = calls["recordist"].to_numpy(), calls["site"].to_numpy()
+        apart = (recordist[:, None] != recordist) & (site[:, None] != site)
+
+        assert apart.sum(axis=1).min() >= 5
+
+
 def test_active_parts_are_the_calls(clips: pd.DataFrame) -> None:
     """Measured onsets and offsets of all clips lie within 5 ms of the synthesised ones."""
     first = np.rint(clips["track_onset_s"].to_numpy(float) * DEMO_RATE)

@@ -21,7 +21,7 @@ for kind in KINDS:
 print(digest.hexdigest())
 """
 
-# The sound of DEMO_VERSION 1, seed 0. If it has to change, raise DEMO_VERSION.
+# The sound of seed 0, since DEMO_VERSION 1. If it has to change, raise DEMO_VERSION.
 KNOWN = "c24cb215018110a5"
 
 
