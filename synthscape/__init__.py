@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from synthscape.output.dataset import Dataset, open_dataset
     from synthscape.scale.render import RenderReport, render
     from synthscape.spec import Spec, load_spec
-    from synthscape.tasks.generator import SceneGenerator, Scenes
+    from synthscape.tasks.generator import SceneGenerator
+    from synthscape.tasks.scenes import Scenes
 
     __version__: str
 
@@ -69,7 +70,7 @@ _HOME = {
     "Dataset": "synthscape.output.dataset",
     "RenderReport": "synthscape.scale.render",
     "SceneGenerator": "synthscape.tasks.generator",
-    "Scenes": "synthscape.tasks.generator",
+    "Scenes": "synthscape.tasks.scenes",
     "Spec": "synthscape.spec",
     "load_spec": "synthscape.spec",
     "make_demo_bank": "synthscape.bank.demo",

@@ -55,7 +55,7 @@ def render(
     else:
         typer.echo("\n".join(_summary(report)))
     for failure in report.failures[:_MOST_LISTED]:
-        typer.echo(f"synthscape: {failure['scene_id']} failed: {failure['reason']}", err=True)
+        typer.echo(f"synthscape: {failure['item_id']} failed: {failure['reason']}", err=True)
     if report.failures:
         if len(report.failures) > _MOST_LISTED:
             typer.echo(f"synthscape: all {len(report.failures)} in {report.path / 'failures.json'}", err=True)

@@ -102,6 +102,18 @@ def scene_ids(plan: ScenePlan) -> list[str]:
     return [scene_id(number) for number in plan.scene.tolist()]
 
 
+def audible(batch: SceneBatch, audible_db: float) -> pa.Array:
+    """Whether each event is heard, bool [e]: by its band SNR, over 20 ms or more; null where that is not measured.
+
+    Nothing masks what has no background: there, long enough is audible.
+    """
+    plan = batch.plan
+    long_enough = plan.offset - plan.onset >= seconds_to_samples(AUDIBLE_S, plan.sample_rate)
+    alone = pa.array(bare(plan)[scene_of_event(plan)])
+    snr_band_db = _measured(batch.snr_band_db.astype(np.float32))
+    return pc.and_(pc.or_kleene(alone, pc.greater_equal(snr_band_db, audible_db)), pa.array(long_enough))
+
+
 def event_table(batch: SceneBatch, catalogue: Catalogue, names: Sequence[str] | None = None) -> pa.Table:
     """One row per event but patches, of all scenes of the batch in its order; columns of ``EVENTS_SCHEMA``.
 
@@ -120,11 +132,7 @@ def event_table(batch: SceneBatch, catalogue: Catalogue, names: Sequence[str] | 
     p, q = plan.ratio_p[plan.ratio].astype(np.int64), plan.ratio_q[plan.ratio].astype(np.int64)
     rows = pa.array(plan.clip)
     clips = {name: column.take(rows) for name, column in catalogue.clips.items()}
-    snr_band_db = _measured(batch.snr_band_db.astype(np.float32))
-    long_enough = plan.offset - plan.onset >= seconds_to_samples(AUDIBLE_S, rate)
     nyquist = rate / 2
-    alone = pa.array(bare(plan)[scene])  # nothing masks what has no background
-    above_threshold = pc.or_kleene(alone, pc.greater_equal(snr_band_db, catalogue.audible_db))
     made_up = plan.impulse != PROCEDURAL_TAIL
     columns: dict[str, Any] = {
         "scene_id": pa.array(_one_a_scene(plan, "names", names), pa.string()).take(pa.array(scene)),
@@ -144,13 +152,13 @@ def event_table(batch: SceneBatch, catalogue: Catalogue, names: Sequence[str] | 
         "snr_db": _planned(plan.snr_db),
         "snr_scene_db": _measured(batch.snr_scene_db),
         "snr_local_db": _measured(batch.snr_local_db),
-        "snr_band_db": snr_band_db,
+        "snr_band_db": _measured(batch.snr_band_db),
         "snr_loudness_db": _measured(batch.snr_loudness_db),
         "source_level_db": _planned(plan.source_level_db),
         "distance_m": pa.array(plan.distance_mm / 1000, mask=plan.distance_mm == 0),
         "gain_db": batch.gain_db,
         "signal_share": batch.signal_share,
-        "audible": pc.and_(above_threshold, pa.array(long_enough)),
+        "audible": audible(batch, catalogue.audible_db),
         "resample": _ratio_names(plan, plan.ratio),
         "reversed": plan.reversed,
         "altered": plan.altered,

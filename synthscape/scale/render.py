@@ -20,10 +20,8 @@ import pyarrow.compute as pc
 
 from synthscape.errors import DatasetError, MixError, SpecError
 from synthscape.labels import raven, rttm
-from synthscape.labels.batches import join_measured, labelled_plan, take_scenes, without_patches
-from synthscape.labels.facts import facts_table
+from synthscape.labels.batches import join_measured, labelled_plan, without_patches
 from synthscape.labels.pcm import pcm_hash
-from synthscape.labels.tables import event_table, scene_id, scene_ids, scene_table
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.mixer import Mixer
@@ -31,9 +29,12 @@ from synthscape.output.audio import check_format, encode, encode_float
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION, ScenePlan
 from synthscape.spec import Spec
+from synthscape.spec.schema import SCENE_TASKS
+from synthscape.tasks.answers import untrue_items
 from synthscape.tasks.control import noise_like
 from synthscape.tasks.generator import SceneGenerator
-from synthscape.tasks.wording import check_templates
+from synthscape.tasks.items import ItemPlan
+from synthscape.tasks.scenes import ItemTables
 from synthscape.units import seconds_to_samples
 
 Progress = Callable[[int], None]  # scenes finished since the last call
@@ -49,6 +50,7 @@ _COUNTS: Final = (
     "items",
     "delivered",
     "failed",
+    "scenes",
     "n_samples",
     "empty",
     "asked",
@@ -121,9 +123,9 @@ def render(
     if workers < 1:
         raise SpecError(f"workers: expected 1 or more, got {workers}")
     check_format(spec.output.audio, spec.sample_rate)
-    check_templates(spec.task, spec)
     scenes = SceneGenerator(spec, device)
-    n_classes = len(scenes.classes)  # plans what can be planned, before anything is written
+    n_classes = len(scenes.classes)
+    scenes.plan_items([])  # finds what can't be planned, before anything is written
     if scenes.device != "cpu":
         _ = scenes.device_mixer  # ... and finds the device
     path = Path(spec.output.dir)
@@ -157,45 +159,56 @@ def render_shard(
 ) -> dict[str, Any]:
     """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
     output = scenes.spec.output
-    plan = scenes.plan(range(shard.first, shard.last))
-    parts = list(_batches(plan, output.stems, _BATCH_SAMPLES * (1 if scenes.device == "cpu" else _DEVICE_FACTOR)))
-    _check_fits_memory(scenes.mixer, parts, output.stems, workers)
+    items = scenes.plan_items(range(shard.first, shard.last))
+    parts = list(_batches(items, output.stems, _BATCH_SAMPLES * (1 if scenes.device == "cpu" else _DEVICE_FACTOR)))
+    _check_fits_memory(scenes.mixer, [part.scenes for part in parts], output.stems, workers)
     with folder.shard(shard) as writer:
-        write = partial(_write_scenes, scenes, writer, output.audio, output.stems)
-        batches: list[SceneBatch] = []
-        hashes: list[str] = []
-        for batch, batch_hashes in _in_order(write, parts, pool):
-            batches.append(batch)
-            hashes.extend(batch_hashes)
+        write = partial(_write_items, scenes, writer, output.audio, output.stems)
+        written: list[_Written] = []
+        for one in _in_order(write, parts, pool):
+            written.append(one)
             if progress:
-                progress(len(batch.plan))
-        measured = join_measured(plan, batches)
-        events = event_table(measured, scenes.catalogue)
-        names = scene_ids(measured.plan)
-        paths = [writer.audio_path(name) for name in names] if writer.has_audio else None
-        table = scene_table(measured, scenes.catalogue, hashes, paths)
-        if output.raven:
-            for name, text in raven.raven_tables(events, names, plan.sample_rate):
-                writer.add_text("raven", f"{name}{raven.SUFFIX}", text)
-        if output.rttm:
-            for name, text in rttm.rttm_texts(events, names, plan.sample_rate):
-                writer.add_text("rttm", f"{name}{rttm.SUFFIX}", text)
-        failures = [
-            {"scene_number": int(plan.scene[i]), "scene_id": scene_id(int(plan.scene[i])), "reason": reason}
-            for i, reason in sorted((measured.failures or {}).items())
-        ]
-        licences = Counter(pc.list_flatten(table["licences"]).to_pylist())
+                progress(one.n_items)
+        measured = join_measured(items.scenes, [one.batch for one in written])
+        failed = {number: reason for one in written for number, reason in one.failures.items()} | items.failures
+        delivered = items.take(np.flatnonzero(~np.isin(items.numbers, list(failed))))
+        hashes = [pcm for one in written for pcm in one.hashes]
+        paths = [writer.audio_path(name) for name in delivered.scene_ids] if writer.has_audio else None
+        tables = scenes.tables(delivered, measured, hashes, paths)
+        _write_beside(scenes, writer, delivered, tables)
+        licences = Counter(pc.list_flatten(tables.scenes["licences"]).to_pylist())
+        by_class = np.bincount(labelled_plan(measured.plan).class_id, minlength=len(scenes.classes))
         receipt = {
             "pcm_hash": blake2b("".join(hashes).encode(), digest_size=16).hexdigest(),
-            "counts": _counts(len(shard), measured, events["audible"]),
+            "counts": _counts(len(shard), len(delivered), measured, tables.events["audible"]),
             "drop_reasons": dict(zip(DROP_REASONS, measured.plan.drops.sum(axis=0).tolist(), strict=True)),
-            "class_events": np.bincount(labelled_plan(measured.plan).class_id, minlength=len(scenes.classes)).tolist(),
+            "class_events": by_class.tolist(),
             "licences": {name: licences[name] for name in sorted(licences)},
-            "failures": failures,
+            "failures": [
+                {"item_number": number, "item_id": scenes.item_id(number), "reason": reason}
+                for number, reason in sorted(failed.items())
+            ],
             "versions": _versions(),
         }
-        tables = {"events": events, "scenes": table, "facts": facts_table(events, table)}
-        return writer.commit(tables, receipt)
+        of_items = {"items": tables.items} if output.chat else {}
+        texts = {"chat": tables.chat_lines()} if output.chat else {}
+        return writer.commit(
+            {"events": tables.events, "scenes": tables.scenes, "facts": tables.facts, **of_items}, receipt, texts
+        )
+
+
+def _write_beside(scenes: SceneGenerator, writer: ShardWriter, items: ItemPlan, tables: ItemTables) -> None:
+    """Files of others' formats that stand beside the audio."""
+    output, rate = scenes.spec.output, scenes.sample_rate
+    if output.raven:
+        for name, text in raven.raven_tables(tables.events, items.scene_ids, rate):
+            writer.add_text("raven", f"{name}{raven.SUFFIX}", text)
+    if output.rttm:
+        for name, text in rttm.rttm_texts(tables.events, items.scene_ids, rate):
+            writer.add_text("rttm", f"{name}{rttm.SUFFIX}", text)
+    if output.dcase:
+        for name, text in tables.dcase(output.audio):
+            writer.add_text("dcase", name, text)
 
 
 def _check_fits_disk(spec: Spec, path: Path) -> None:
@@ -228,52 +241,66 @@ def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, wo
         )
 
 
-def _batches(plan: ScenePlan, stems: bool, n_samples: int) -> Iterator[ScenePlan]:
-    largest = int(plan.n_samples.max())
+def _batches(items: ItemPlan, stems: bool, n_samples: int) -> Iterator[ItemPlan]:
+    """Items that are mixed together: as many as hold about ``n_samples``."""
+    if not len(items):
+        return
+    largest = int(items.scenes.n_samples.max()) * int(np.diff(items.scene_offsets).max())
     if stems:
-        largest *= 1 + int(np.diff(plan.event_offsets).max())
+        largest *= 1 + int(np.diff(items.scenes.event_offsets).max())
     step = max(1, n_samples // largest)
-    for start in range(0, len(plan), step):
-        yield take_scenes(plan, np.arange(start, min(start + step, len(plan))))
+    for start in range(0, len(items), step):
+        yield items.take(np.arange(start, min(start + step, len(items))))
 
 
-def _write_scenes(
-    scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, plan: ScenePlan
-) -> tuple[SceneBatch, list[str]]:
-    """Mix and write some scenes; give what was measured, without the audio, and the hash of each."""
+@dataclass(frozen=True)
+class _Written:
+    """What is kept of items that were mixed and written."""
+
+    batch: SceneBatch  # what was measured, without audio; scenes of failed items are failures
+    hashes: list[str]  # of each scene that was delivered
+    failures: dict[int, str]  # item number -> reason
+    n_items: int
+
+
+def _write_items(scenes: SceneGenerator, writer: ShardWriter, audio: str, stems: bool, items: ItemPlan) -> _Written:
+    """Mix some items and write those that turned out to be true."""
+    plan = items.scenes
     batch = scenes.mix_as_written(plan, stems=stems)
     assert batch.pcm is not None
+    failed = untrue_items(items, batch, scenes.spec.events.snr.audible_db)
+    lost = {s: failed[i] for s, i in enumerate(items.item_of_scene.tolist()) if i in failed}
     rate, control = plan.sample_rate, scenes.spec.output.control
     background, event_stems = without_patches(plan, batch.background, batch.stems)
     labels = labelled_plan(plan)
     hashes = []
-    for i, name in enumerate(scene_ids(plan)):
-        if batch.failures and i in batch.failures:
+    for s, name in enumerate(items.scene_ids):
+        if s in lost:
             continue
-        n = int(plan.n_samples[i])
-        pcm = batch.pcm[i, :n]
+        n = int(plan.n_samples[s])
+        pcm = batch.pcm[s, :n]
         if control == "noise":
-            pcm = noise_like(pcm, scenes.spec.seed, int(plan.scene[i]))
+            pcm = noise_like(pcm, scenes.spec.seed, int(plan.scene[s]))
         hashes.append(pcm_hash(pcm))
         if writer.has_audio:
             writer.add_audio(name, encode(pcm, rate, audio))
         if event_stems is not None:
-            events = event_stems[labels.events_of(i), :n]
+            events = event_stems[labels.events_of(s), :n]
             writer.add_stems(
-                name, encode_float(background[i, :n], rate), (encode_float(event, rate) for event in events)
+                name, encode_float(background[s, :n], rate), (encode_float(event, rate) for event in events)
             )
-    return replace(batch, pcm=None, stems=None, background=None), hashes
+    measured = replace(batch, pcm=None, stems=None, background=None, failures=lost or None)
+    reasons = {int(items.numbers[i]): reason for i, reason in failed.items()}
+    return _Written(measured, hashes, reasons, len(items))
 
 
 def _in_order(
-    write: Callable[[ScenePlan], tuple[SceneBatch, list[str]]],
-    batches: Iterable[ScenePlan],
-    pool: ThreadPoolExecutor | None,
-) -> Iterator[tuple[SceneBatch, list[str]]]:
+    write: Callable[[ItemPlan], _Written], batches: Iterable[ItemPlan], pool: ThreadPoolExecutor | None
+) -> Iterator[_Written]:
     if pool is None:
         yield from map(write, batches)
         return
-    futures: list[Future[tuple[SceneBatch, list[str]]]] = [pool.submit(write, batch) for batch in batches]
+    futures: list[Future[_Written]] = [pool.submit(write, batch) for batch in batches]
     try:
         for future in futures:
             yield future.result()
@@ -294,12 +321,13 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor | None]:
         yield pool
 
 
-def _counts(items: int, measured: SceneBatch, audible: Any) -> dict[str, int]:
+def _counts(items: int, delivered: int, measured: SceneBatch, audible: Any) -> dict[str, int]:
     plan, labels = measured.plan, labelled_plan(measured.plan)
     return {
         "items": items,
-        "delivered": len(plan),
-        "failed": items - len(plan),
+        "delivered": delivered,
+        "failed": items - delivered,
+        "scenes": len(plan),
         "n_samples": int(plan.n_samples.sum()),
         "empty": int((np.diff(labels.event_offsets) == 0).sum()),
         "asked": int(plan.n_asked.sum()),
@@ -353,13 +381,13 @@ def _content(scenes: SceneGenerator, receipts: Sequence[Mapping[str, Any]], n_cl
     warnings = []
     loud = "events.snr.db" if scenes.spec.events.level.mode == "snr" else "events.level.source_level_db"
     level = "level_dbfs" if scenes.spec.background.level_lufs is None else "level_lufs"
-    if total["scaled"] > _MOST_SCALED * total["delivered"]:
+    if total["scaled"] > _MOST_SCALED * total["scenes"]:
         warnings.append(
-            f"{total['scaled']} of {total['delivered']} scenes were scaled down to stay under -1 dBFS; "
+            f"{total['scaled']} of {total['scenes']} scenes were scaled down to stay under -1 dBFS; "
             f"lower background.{level} or {loud}"
         )
     share = scenes.spec.empty_share
-    if total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:
+    if scenes.spec.task in SCENE_TASKS and total["empty"] > (share + _MOST_UNASKED_EMPTY) * total["delivered"] + 1:
         warnings.append(
             f"{total['empty']} of {total['delivered']} scenes have no events, a share of {share:.3g} was asked for; "
             "see what was dropped, or lower events.gap_s"

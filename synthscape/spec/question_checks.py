@@ -135,7 +135,7 @@ def _check_choices(spec: Spec) -> None:
         _refuse(("question", "none_share"), "0", number_text(question.none_share), spec)
     if question.matched_share and spec.task not in CHOICE_TASKS:
         _refuse(("question", "matched_share"), "0", number_text(question.matched_share), spec)
-    if question.with_times and spec.task != "call_type_binary":
+    if question.with_times and spec.task not in ("call_type_binary", "counting"):
         _refuse(("question", "with_times"), "false", "true", spec)
     if question.candidates.kind not in ("constant", "uniform_int"):
         expected = "a number or uniform_int, so that letters can be balanced exactly"

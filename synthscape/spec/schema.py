@@ -611,6 +611,7 @@ class Output:
     raven: bool = key_field(Flag("write a Raven selection table beside each audio file", False))
     rttm: bool = key_field(Flag("write an RTTM file of the callers beside each audio file", False))
     dcase: bool = key_field(Flag("with task: few_shot_scenes, write a DCASE CSV beside each audio file", False))
+    chat: bool = key_field(Flag("write items and their wording as rows for language models", True))
     control: str = key_field(
         Word(
             "the same questions with noise of the same length and level for audio, or without audio: "

@@ -1,4 +1,4 @@
-"""What is right, once scenes are mixed: items that turned out not to be true, and the items table of the others."""
+"""What is right, once scenes are mixed: items that turned out not to be true, and the tables of the others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
+from synthscape.labels.batches import labelled_plan
 from synthscape.labels.items import ITEMS_SCHEMA
+from synthscape.labels.regions import POS, Region, background_annotations, regions_of_spans, spans_of_scene
 from synthscape.labels.tables import UNKNOWN, audible
+from synthscape.mix.asked import active_as_played, bare
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import ROLES, TARGET
+from synthscape.plan.plan import PATCH, ROLES, TARGET, ScenePlan
 from synthscape.spec.schema import Spec
 from synthscape.tasks.cast import QUERY, Cast
 from synthscape.tasks.items import ItemPlan
+from synthscape.tasks.pools import Pools
+from synthscape.units import seconds_to_samples
 
 _OF_SOURCES: Final = ("clip_id", "recording_id", "source_uid", "recordist", "site", "licence")
 
@@ -63,6 +68,43 @@ def untrue_items(items: ItemPlan, batch: SceneBatch, audible_db: float) -> dict[
     return failed
 
 
+def marked_spans(
+    items: ItemPlan,
+    batch: SceneBatch,
+    events: pa.Table,
+    spec: Spec,
+    pools: Pools,
+    bank: ClipStore,
+    backgrounds: ClipStore | None,
+) -> list[list[Region]]:
+    """POS and UNK of each scene, a span for each call, where the item's type is the one asked about; [s].
+
+    Args:
+        items: of ``few_shot_scenes``, all of them delivered.
+        batch: their scenes.
+        events: their events table.
+        spec: the dataset's.
+        pools: what the bank offers.
+        bank, backgrounds: the stores.
+    """
+    assert items.casts is not None
+    plan = labelled_plan(batch.plan)
+    start, end = active_as_played(plan, bank)
+    crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
+    spans = []
+    for s, item in enumerate(items.item_of_scene.tolist()):
+        which = plan.events_of(s)
+        asked = items.casts[item].options[0].class_id
+        classes = plan.class_id[which]
+        near = np.array([pools.near(int(one), asked) for one in classes], np.bool_)
+        behind = []
+        if backgrounds is not None and not bare(batch.plan)[s]:
+            behind = background_annotations(batch.plan, backgrounds, s, crossfade_samples)
+        rows = events.slice(which.start, which.stop - which.start)
+        spans.append(spans_of_scene(rows, (end - start)[which], classes == asked, near, behind))
+    return spans
+
+
 def item_table(
     items: ItemPlan,
     batch: SceneBatch,
@@ -70,6 +112,7 @@ def item_table(
     sources: Sources | None,
     scene_licences: Sequence[Sequence[str]],
     audio: Sequence[str] | None,
+    spans: list[list[Region]] | None = None,
 ) -> pa.Table:
     """One row per item; columns of ``ITEMS_SCHEMA``.
 
@@ -80,6 +123,7 @@ def item_table(
         sources: what is known of clips and classes; None where an item is a scene.
         scene_licences: of each scene.
         audio: file of each scene; None if nothing was written.
+        spans: of :func:`marked_spans`, with task ``few_shot_scenes``.
     """
     rows = []
     for i in range(len(items)):
@@ -99,6 +143,8 @@ def item_table(
         }
         if items.casts is not None and sources is not None:
             row |= _asked(items, items.casts[i], first, last, batch, spec, sources)
+        if spans is not None:
+            row |= _marked(items, first, last, spans, spec)
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=ITEMS_SCHEMA)
 
@@ -114,10 +160,9 @@ def _asked(
     provenance = []
     for e, s in zip(rows, scene_of.tolist(), strict=True):
         clip = int(plan.clip[e])
+        role = ROLES[plan.role[e]]
         said = {name: sources.of_clips[name][clip].as_py() for name in _OF_SOURCES}
-        provenance.append(
-            {"scene_id": items.scene_ids[s], "event_id": None, "role": ROLES[plan.role[e]], **said}
-        )
+        provenance.append({"scene_id": items.scene_ids[s], "event_id": _event_id(plan, e, s), "role": role, **said})
     options = [
         {
             "letter": option.letter,
@@ -134,7 +179,7 @@ def _asked(
         "answer": cast.answer,
         "answer_letters": cast.answer_letters,
         "count": cast.count,
-        "times": _times(items, last - 1, batch, spec) if asks_when(spec) else None,
+        "times": _times(items, last - 1, batch, spec) if spec.question.with_times else None,
         "negatives": cast.negatives,
         "matched": cast.matched,
         "domain_shift": cast.domain_shift,
@@ -143,9 +188,29 @@ def _asked(
     }
 
 
-def asks_when(spec: Spec) -> bool:
-    """Are times part of the answer?"""
-    return spec.question.with_times or spec.task == "few_shot_scenes"
+def _event_id(plan: ScenePlan, e: int, s: int) -> int | None:
+    """Number of an event in the events table, which has no patches."""
+    if plan.role[e] == PATCH:
+        return None
+    first = int(plan.event_offsets[s])
+    return int((plan.role[first:e] != PATCH).sum())
+
+
+def _marked(items: ItemPlan, first: int, last: int, spans: list[list[Region]], spec: Spec) -> dict[str, Any]:
+    """Regions of an item's scenes, and the times of POS in its query as the answer."""
+    regions = [
+        {"scene_id": items.scene_ids[s], "onset": region.onset, "offset": region.offset, "label": region.label}
+        for s in range(first, last)
+        for region in regions_of_spans(spans[s], int(items.scenes.n_samples[s]))
+    ]
+    rate = spec.sample_rate
+    times = [(span.onset / rate, span.offset / rate) for span in spans[last - 1] if span.label == POS]
+    return {
+        "regions": regions,
+        "times": [{"onset_s": onset_s, "offset_s": offset_s} for onset_s, offset_s in times],
+        "answer": ", ".join(f"{onset_s:.3f}-{offset_s:.3f} s" for onset_s, offset_s in times) or spec.wording.none,
+        "answer_letters": ["A"] if times else [],
+    }
 
 
 def _times(items: ItemPlan, query: int, batch: SceneBatch, spec: Spec) -> list[dict[str, float]]:

@@ -70,4 +70,3 @@ class Cast:
     negatives: str | None = None
     matched: bool = False
     domain_shift: bool = False
-    wording: int = 0

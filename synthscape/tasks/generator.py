@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from synthscape.bank.store import ClipStore
-from synthscape.errors import MixError, SpecError, StoreError
-from synthscape.labels.batches import without_patches
-from synthscape.labels.facts import facts_table
-from synthscape.labels.pcm import pcm_hash, to_pcm16
-from synthscape.labels.tables import Catalogue, event_table, scene_id, scene_table
+from synthscape.errors import MixError, PlanError, SpecError, StoreError
+from synthscape.labels.tables import Catalogue, scene_id
 from synthscape.mix.batch import SceneBatch
 from synthscape.mix.mixer import Mixer
 from synthscape.plan.community import Community, read_community
@@ -27,12 +20,14 @@ from synthscape.plan.index import ClassEntry
 from synthscape.plan.plan import PLAN_VERSION, ScenePlan
 from synthscape.plan.planner import Planner
 from synthscape.spec import Spec
+from synthscape.spec.schema import QUESTION_TASKS
+from synthscape.tasks.answers import Sources, untrue_items
+from synthscape.tasks.items import ItemPlan, ItemPlanner, item_id
+from synthscape.tasks.scenes import ItemTables, Scenes, Shelves
+from synthscape.tasks.wording import check_templates
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthscape.mix.device import DeviceMixer
-    from synthscape.mix.device_batch import DeviceBatch
 
 
 class SceneGenerator:
@@ -67,6 +62,7 @@ class SceneGenerator:
     """
 
     def __init__(self, spec: Spec, device: str = "cpu"):
+        check_templates(spec.task, spec)
         self.spec = spec
         self.device = _chosen(device)
         self.sample_rate = spec.sample_rate
@@ -150,33 +146,91 @@ class SceneGenerator:
         """Classes in label order, with their numbers of clips and recordings."""
         return self.planner.classes
 
+    @cached_property
+    def item_planner(self) -> ItemPlanner:
+        """What plans the items."""
+        return ItemPlanner(self.spec, self.planner, self.bank, self.backgrounds)
+
     def plan(self, numbers: Iterable[int]) -> ScenePlan:
-        """Plan scenes, without audio; nothing but the numbers matters.
+        """Plan items, without audio: all their scenes, in the order they are heard; nothing but the numbers matters.
 
         Args:
-            numbers: scene numbers from 0, in any order; those of epoch k are ``k * 2**40 + index``.
+            numbers: item numbers from 0, in any order; those of epoch k are ``k * 2**40 + index``.
+
+        Raises:
+            PlanError: an item can't be planned with this bank; :meth:`plan_items` gives the others.
         """
-        return self.planner.plan(numbers)
+        items = self.plan_items(numbers)
+        if items.failures:
+            number, reason = next(iter(items.failures.items()))
+            raise PlanError(f"{len(items.failures)} items could not be planned, first {self.item_id(number)}: {reason}")
+        return items.scenes
+
+    def item_id(self, number: int) -> str:
+        """Name of an item."""
+        return item_id(number) if self.spec.task in QUESTION_TASKS else scene_id(number)
+
+    def plan_items(self, numbers: Iterable[int]) -> ItemPlan:
+        """Plan items: their scenes, and what is asked about them; those that can't be planned are in ``failures``.
+
+        Args:
+            numbers: as in :meth:`plan`.
+        """
+        return self.item_planner.plan(numbers)
 
     def render(self, numbers: Iterable[int], *, stems: bool = False) -> Scenes:
-        """Plan and mix scenes.
+        """Plan and mix items.
 
         Args:
-            numbers: scene numbers, as in :meth:`plan`.
+            numbers: item numbers, as in :meth:`plan`. Where items are questions, each has several scenes.
             stems: keep each event and the background too.
 
         Raises:
-            MixError: scenes that could not be rendered, by name and with the reason.
+            PlanError: an item can't be planned with this bank.
+            MixError: items that could not be rendered, or turned out not to be true, by name and with the reason.
         """
         mixer = self.mixer if self.device == "cpu" else self.device_mixer
-        batch = mixer.render(self.plan(numbers), stems=stems)
-        if batch.failures:
-            first, reason = next(iter(batch.failures.items()))
+        numbers = list(numbers)
+        items = self.plan_items(numbers)
+        if items.failures:
+            self.plan(numbers)  # says which
+        batch = mixer.render(items.scenes, stems=stems)
+        levels = batch if isinstance(batch, SceneBatch) else batch.levels()
+        failed = untrue_items(items, levels, self.spec.events.snr.audible_db)
+        if failed:
+            first, reason = min(failed.items())
             raise MixError(
-                f"{len(batch.failures)} of {len(batch.plan)} scenes could not be rendered, first "
-                f"{scene_id(int(batch.plan.scene[first]))}: {reason}"
+                f"{len(failed)} of {len(items)} items could not be rendered, first {items.ids[first]}: {reason}"
             )
-        return Scenes(batch, self.catalogue)
+        return Scenes(batch, items, self._tables_of(items, levels))
+
+    def tables(
+        self, items: ItemPlan, batch: SceneBatch, pcm_hashes: Sequence[str], audio: Sequence[str] | None = None
+    ) -> ItemTables:
+        """What is known of delivered items.
+
+        Args:
+            items: all of them delivered.
+            batch: their scenes; its audio is not looked at.
+            pcm_hashes: one a scene, see :func:`synthscape.labels.pcm.pcm_hash`.
+            audio: file of each scene; None if nothing was written.
+        """
+        return self._tables_of(items, batch)(pcm_hashes, audio)
+
+    def _tables_of(self, items: ItemPlan, batch: SceneBatch) -> partial[ItemTables]:
+        return partial(ItemTables, self.spec, self._shelves, items, batch)
+
+    @cached_property
+    def _shelves(self) -> Shelves:
+        asked = self.spec.task in QUESTION_TASKS
+        names = [entry.name for entry in self.classes]
+        return Shelves(
+            self.catalogue,
+            Sources(self.bank, self.planner.index.class_ids, names) if asked else None,
+            self.item_planner,
+            self.bank,
+            self.backgrounds,
+        )
 
     def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
         """Mix planned scenes on the generator's device into the 16-bit samples that are written, on the host.
@@ -195,75 +249,6 @@ class SceneGenerator:
     @cached_property
     def _device_lock(self) -> threading.Lock:
         return threading.Lock()
-
-
-class Scenes:
-    """Rendered scenes and their labels.
-
-    ``audio == (background + sum of the scene's stems) * 10 ** (scene_gain_db / 20)`` to float32 precision.
-
-    Attributes:
-        audio: float32 [scenes, samples]; scenes shorter than the longest of the batch are zero at the end. Where the
-            generator's device is not the CPU, this and the next two are torch tensors there.
-        stems: float32 [events, samples] in the order of ``events``, before the scene gain; None unless asked for.
-        background: float32 [scenes, samples], before the scene gain, patches included; None unless asked for.
-        plan: what was planned, patches among the events.
-        batch: what the mixer gave, likewise.
-    """
-
-    def __init__(self, batch: SceneBatch | DeviceBatch, catalogue: Catalogue):
-        self.batch = batch
-        self.plan: ScenePlan = batch.plan
-        self.audio: Any = batch.audio
-        self.background: Any
-        self.stems: Any
-        self.background, self.stems = without_patches(batch.plan, batch.background, batch.stems)
-        self._catalogue = catalogue
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def pcm(self, i: int) -> NDArray[np.int16]:
-        """The i-th scene as it would be written, int16 [n_samples]."""
-        scene = self.audio[i, : self.plan.n_samples[i]]
-        return to_pcm16(scene if isinstance(scene, np.ndarray) else scene.cpu().numpy())
-
-    @cached_property
-    def _levels(self) -> SceneBatch:
-        return self.batch if isinstance(self.batch, SceneBatch) else self.batch.levels()
-
-    @cached_property
-    def event_table(self) -> pa.Table:
-        """The events table, one row per event (columns: docs/labels.md)."""
-        return event_table(self._levels, self._catalogue)
-
-    @cached_property
-    def scene_table(self) -> pa.Table:
-        """The scenes table, one row per scene (columns: docs/labels.md)."""
-        return scene_table(self._levels, self._catalogue, [pcm_hash(self.pcm(i)) for i in range(len(self))])
-
-    @cached_property
-    def fact_table(self) -> pa.Table:
-        """The facts table, one row per scene (columns: docs/labels.md)."""
-        return facts_table(self.event_table, self.scene_table)
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """The events table as a DataFrame."""
-        frame: pd.DataFrame = self.event_table.to_pandas()
-        return frame
-
-    @cached_property
-    def scenes(self) -> pd.DataFrame:
-        """The scenes table as a DataFrame."""
-        frame: pd.DataFrame = self.scene_table.to_pandas()
-        return frame
-
-    @cached_property
-    def facts(self) -> pd.DataFrame:
-        """The facts table as a DataFrame."""
-        frame: pd.DataFrame = self.fact_table.to_pandas()
-        return frame
 
 
 def _chosen(device: str) -> str:

@@ -21,6 +21,7 @@ from synthscape.tasks.catalogue import TASKS
 from synthscape.tasks.deck import Deck, card_of
 from synthscape.tasks.draws import WORDING, Draws
 from synthscape.tasks.pools import Pools
+from synthscape.tasks.wording import n_paraphrases
 from synthscape_kernels.cues import CAST_SCENE, CUE
 
 ATTEMPTS: Final = 16  # sets of types that are tried for an item
@@ -44,6 +45,7 @@ class ItemPlan:
     scene_offsets: NDArray[np.int64]  # [i + 1]
     scene_ids: list[str]  # [s]
     parts: list[str] | None  # [s] what each scene is in its item
+    wordings: NDArray[np.int32]  # [i] number of the paraphrase of the question
     failures: dict[int, str]  # item number -> why it could not be planned; such items are in none of the above
 
     def __len__(self) -> int:
@@ -64,6 +66,7 @@ class ItemPlan:
             scene_offsets=np.append(0, ends).astype(np.int64),
             scene_ids=[self.scene_ids[s] for s in places],
             parts=None if self.parts is None else [self.parts[s] for s in places],
+            wordings=self.wordings[items],
             failures={},
         )
 
@@ -93,13 +96,18 @@ class ItemPlanner:
     def __init__(self, spec: Spec, planner: Planner, bank: ClipStore, backgrounds: ClipStore | None):
         self._spec = spec
         self._planner = planner
+        self._n_paraphrases = n_paraphrases(spec.task, spec)
         if spec.task not in QUESTION_TASKS:
             return
         self._task = TASKS[spec.task]
         self._props = Props(spec, Pools(spec, planner, bank, backgrounds, self._task.by_unit), planner, Nodes.of(spec))
         self._task.check(spec, self._props.pools)
         self._deck: Deck = tuple(self._task.deck(spec))
-        self._n_paraphrases = 1 if spec.wording.questions is None else len(spec.wording.questions)
+
+    @property
+    def pools(self) -> Pools:
+        """What the bank offers; of tasks whose items are questions."""
+        return self._props.pools
 
     @property
     def deck(self) -> Deck:
@@ -113,9 +121,13 @@ class ItemPlanner:
             scenes = self._planner.plan(items.tolist())
             names = scene_ids(scenes)
             offsets = np.arange(len(items) + 1, dtype=np.int64)
-            return ItemPlan(items, names, None, scenes, offsets, names, None, {})
+            return ItemPlan(items, names, None, scenes, offsets, names, None, self._wordings(items), {})
         chunks = [items[i : i + _ITEMS_PER_CALL] for i in range(0, len(items), _ITEMS_PER_CALL)]
         return _joined([self._plan(chunk) for chunk in chunks or [items]])
+
+    def _wordings(self, items: NDArray[np.int64]) -> NDArray[np.int32]:
+        seed, n = self._spec.seed, self._n_paraphrases
+        return np.array([Draws(seed, item).below(WORDING, 0, n) for item in items.tolist()], np.int32)
 
     def _plan(self, items: NDArray[np.int64]) -> ItemPlan:
         waiting = list(range(len(items)))
@@ -159,7 +171,6 @@ class ItemPlanner:
                 first = first or error
                 continue
             cast.negatives, cast.matched = card.mode, card.matched
-            cast.wording = Draws(self._spec.seed, item).below(WORDING, 0, self._n_paraphrases)
             return cast
         assert first is not None
         raise first
@@ -208,6 +219,7 @@ class ItemPlanner:
             scene_offsets=np.cumsum([0, *(len(cast.scenes) for cast in casts)]).astype(np.int64),
             scene_ids=[f"{name}-{s.part}" for name, cast in zip(ids, casts, strict=True) for s in cast.scenes],
             parts=parts,
+            wordings=self._wordings(numbers),
             failures=failures,
         )
 
@@ -256,5 +268,6 @@ def _joined(parts: list[ItemPlan]) -> ItemPlan:
         scene_offsets=np.append(0, np.cumsum(n_scenes)).astype(np.int64),
         scene_ids=[name for part in parts for name in part.scene_ids],
         parts=[name for part in parts for name in part.parts or ()],
+        wordings=np.concatenate([part.wordings for part in parts]),
         failures={number: reason for part in parts for number, reason in part.failures.items()},
     )
