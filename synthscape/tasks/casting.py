@@ -38,7 +38,6 @@ from synthscape_kernels.draws import Program
 EXAMPLES, QUERIES = range(2)  # sides of an item: what they are made of shares no recording, recordist, site
 RELATED: Final = ("within_species", "same_genus", "same_family")
 _OCTAVE: Final = 2.0
-_SLOTS: Final = 1 << 20  # slots of one column's codes in SIDES
 _LEAST_PATCH_S: Final = 0.05
 _FROM_CALL_S: Final = 0.05  # a block of the band tables: nearer to the call they hold some of it
 
@@ -113,7 +112,8 @@ class Casting:
         self.stage: Stage = self.pools.stages[draws.weighted(STAGE, 0, self.pools.stage_before)]
         self._cell: dict[int, Rows] | None = None
         self._query_share = query_share
-        self._sides: dict[int, int] = {}
+        self._played: dict[int, tuple[int, bool]] = {}
+        self._by_side: dict[int, tuple[Rows, Rows]] = {}
         self._used: set[int] = set()
         self._picked = 0  # slots of CLIPS in use
         self._low_hz, self._high_hz = np.inf, 0.0  # effective bandwidths of the single clips so far
@@ -158,14 +158,21 @@ class Casting:
             return
         kin = {"same_genus": self.pools.species, "same_family": self.pools.genus, "cross_species": self.pools.species}
         distinct = kin.get(mode) if among is not None or mode == "cross_species" else None
+
+        def fits(one: int) -> bool:
+            if distinct is not None and any(distinct[one] == distinct[other] for other in chosen):
+                return False
+            return all(self.pools.differ(one, other) for other in chosen)
+
         for k in range(TRIES * n):
             if len(chosen) == n:
                 return
-            at = self.draws.weighted(TYPES, turn * 4096 + k, before)
-            one = at if among is None else among[at]
-            if distinct is not None and any(distinct[one] == distinct[other] for other in chosen):
-                continue
-            if all(self.pools.differ(one, other) for other in chosen):
+            if among is not None:  # few: those that fit are listed
+                left = [one for one in among if fits(one)]
+                if not left:
+                    return
+                chosen.append(left[self.draws.weighted(TYPES, turn * 4096 + k, self.stage.weights_of(left))])
+            elif fits(one := self.draws.weighted(TYPES, turn * 4096 + k, before)):
                 chosen.append(one)
 
     def other_types(self, slot: int, anchor: int, near_too: bool = False) -> Iterator[int]:
@@ -202,33 +209,25 @@ class Casting:
 
     def played(self, label: int) -> tuple[int, bool]:
         """Index of the ratio, and backwards or not, of all calls of the ``label``-th type of the item."""
-        nodes, planner = self.props.nodes, self.props.planner
-        events = self.spec.events
-        slot = 1 + label if events.resample.per == "class" else 0
-        ratio = planner.nearest_ratio(self.draws.value(nodes.program, nodes.resample, RATIOS, slot, label))
-        slot = 1 + label if events.reverse.per == "class" else 0
-        return ratio, self.draws.value(nodes.program, nodes.reverse, DIRECTIONS, slot, label) > 0.5
+        if label not in self._played:
+            nodes, planner = self.props.nodes, self.props.planner
+            events = self.spec.events
+            slot = 1 + label if events.resample.per == "class" else 0
+            ratio = planner.nearest_ratio(self.draws.value(nodes.program, nodes.resample, RATIOS, slot, label))
+            slot = 1 + label if events.reverse.per == "class" else 0
+            backwards = self.draws.value(nodes.program, nodes.reverse, DIRECTIONS, slot, label) > 0.5
+            self._played[label] = ratio, backwards
+        return self._played[label]
 
     # Clips
 
-    def side(self, clip: int) -> int:
-        """EXAMPLES or QUERIES if all that is known of a clip's provenance is on this side, else -1."""
-        side = -1
-        for column, codes in enumerate(self.pools.provenance):
-            code = int(codes[clip])
-            if code < 0:
-                continue
-            here = self._side_of((column + 1) * _SLOTS * 128 + code)
-            if side >= 0 and here != side:
-                return -1
-            side = here
-        return self._side_of(clip) if side < 0 else side  # where nothing is known or matters: any, but one only
-
-    def _side_of(self, slot: int) -> int:
-        side = self._sides.get(slot)
-        if side is None:
-            side = self._sides[slot] = int(self.picks.uniform(SIDES, slot) < self._query_share)
-        return side
+    def on_side(self, class_id: int, side: int) -> Rows:
+        """Clips of a type on one side of the item: EXAMPLES or QUERIES, rows of the bank."""
+        if class_id not in self._by_side:
+            rows = self.stage.clips[class_id] if self._cell is None else self._cell[class_id]
+            there = self.picks.sides(SIDES, self.pools.provenance, rows, self._query_share)
+            self._by_side[class_id] = rows[there == EXAMPLES], rows[there == QUERIES]
+        return self._by_side[class_id][side]
 
     def call(
         self,
@@ -260,23 +259,21 @@ class Casting:
         pools = self.pools
         species = {int(pools.species[label]) for label in self.labels}
         own = int(pools.species[class_id])
+        flagged = self.spec.events.resample_infeasible == "flag"
 
         def admits(clip: int) -> bool:
-            if clip in self._used or not pools.feasible(clip, p, q) or self.side(clip) != side:
+            if clip in self._used or not (flagged or pools.feasible(clip, p, q)):
                 return False
             if single:
-                hz = float(pools.bandwidth_hz[clip]) * q / p
+                hz = float(pools.bandwidth_hz[clip])
                 if max(self._high_hz, hz) > _OCTAVE * min(self._low_hz, hz):
                     return False
             heard_too = pools.also_heard(clip)
             return not heard_too or not (heard_too - {own}) & species
 
+        pool = self.on_side(class_id, side)
         if duration_bin is not None:
-            pool = self.stage.by_bin.get((class_id, duration_bin), _NO_CLIPS)
-        elif self._cell is not None:
-            pool = self._cell[class_id]
-        else:
-            pool = self.stage.clips[class_id]
+            pool = pool[pools.bin[pool] == duration_bin]
         clip = self.picks.pick(CLIPS, self._picked, pool, admits)
         self._picked += 1
         if clip is None:
@@ -284,7 +281,7 @@ class Casting:
             raise MiscastError(f"no clip of {pools.classes[class_id].name} is left for {side_name}")
         self._used.add(clip)
         if single and not np.isnan(pools.bandwidth_hz[clip]):
-            hz = float(pools.bandwidth_hz[clip]) * q / p
+            hz = float(pools.bandwidth_hz[clip])
             self._low_hz, self._high_hz = min(self._low_hz, hz), max(self._high_hz, hz)
         return Cue(clip, class_id, ratio, backwards, role, required)
 
@@ -304,7 +301,10 @@ class Casting:
         class_id, stage = self.labels[label], self.stage
         reason = MiscastError(f"no other type has calls as long as those of {self.pools.classes[class_id].name}")
         for other in self.other_types(label, class_id):
-            bins = sorted(stage.bins_of[class_id] & stage.bins_of[other])
+            if stage.bins_of[class_id].isdisjoint(stage.bins_of[other]):
+                continue
+            own, others = (self.pools.bin[self.on_side(one, QUERIES)] for one in (class_id, other))
+            bins = sorted(set(own.tolist()) & set(others.tolist()))
             if not bins:
                 continue
             before, picked = set(self._used), self._picked
@@ -365,13 +365,13 @@ class Casting:
             p, q = int(self.props.planner.ratio_p[ratio]), int(self.props.planner.ratio_q[ratio])
 
             def admits(clip: int, p: int = p, q: int = q) -> bool:
-                there = clip not in self._used and self.side(clip) == side and pools.feasible(clip, p, q)
+                there = clip not in self._used and pools.feasible(clip, p, q)
                 return there and bool(stretches(clip))
 
             for turn in range(16):
                 at = (slot * 64 + k) * 16 + turn
                 class_id = self.picks.weighted(PATCHES, at * 256, self.stage.before)
-                clip = self.picks.pick(PATCHES, at * 2 + 1, self.stage.clips[class_id], admits)
+                clip = self.picks.pick(PATCHES, at * 2 + 1, self.on_side(class_id, side), admits)
                 if clip is not None:
                     break
             else:
@@ -442,7 +442,5 @@ def letters(n: int) -> list[str]:
     """A, B, C, ..."""
     return [chr(ord("A") + i) for i in range(n)]
 
-
-_NO_CLIPS: Final = np.zeros(0, np.int64)
 
 __all__ = ["EXAMPLES", "QUERIES", "QUERY", "Casting", "MiscastError", "Nodes", "Props", "letters"]

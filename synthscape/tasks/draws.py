@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from synthscape_kernels import draws, philox
 from synthscape_kernels.draws import Program
+from synthscape_kernels.sides import sides_of
 
 # Streams, one a purpose. The planner's own are 0 to 28; slots of each are counted from 0.
 DECK, TYPES, SIDES, CLIPS, NUMBERS, BACKDROPS, RATIOS, DIRECTIONS, PATCHES, WORDING, ORDER, STAND_INS, STAGE, CELL = (
@@ -56,6 +57,12 @@ class Draws:
         """An index i with chance ``before[i + 1] - before[i]`` of ``before[-1]``, sums of whole weights."""
         at = int(self.uniform(purpose, slot) * int(before[-1]))
         return int(np.searchsorted(before, at, side="right")) - 1
+
+    def sides(self, purpose: int, codes: NDArray[np.int64], clips: NDArray[np.int64], share: float) -> NDArray[np.int8]:
+        """The side each clip is on, 1 with chance ``share``, -1 for neither: see :func:`sides_of`."""
+        side = np.empty(len(clips), np.int8)
+        sides_of(self._seed, purpose, self._number, codes, clips, share, side)
+        return side
 
     def pick(self, purpose: int, slot: int, pool: NDArray[np.int64], admits: Callable[[int], bool]) -> int | None:
         """One of the pool that is admitted, all alike; None if none is. Uses slots from ``slot * 128`` on."""

@@ -21,8 +21,8 @@ from synthscape.spec.schema import Spec
 from synthscape.tasks.deck import MODES
 from synthscape_kernels.ratios import GRID_P, GRID_Q
 
-_CELLS_PER_OCTAVE: Final = 2
-_DURATION_CELLS: Final = 5
+_CELLS_PER_OCTAVE: Final = 1
+_DURATION_CELLS: Final = 4
 
 Rows = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class Pools:
         bin: duration bin of each clip, of ``question.duration_bins`` equally filled ones.
         length, active: samples of each clip, and of its active part.
         bandwidth_hz: effective bandwidth of each clip, NaN where it is not known.
-        provenance: for each column that examples and query must differ in, its code for each clip (-1: not known).
+        provenance: int64 [columns, clips]: codes of what examples and query must differ in, -1 where it is not known.
     """
 
     def __init__(self, spec: Spec, planner: Planner, bank: ClipStore, backgrounds: ClipStore | None, by_unit: bool):
@@ -336,7 +336,7 @@ def _text(store: ClipStore, name: str) -> pd.Series:
     return column
 
 
-def _provenance(bank: ClipStore, apart: tuple[str, ...]) -> list[NDArray[np.int64]]:
+def _provenance(bank: ClipStore, apart: tuple[str, ...]) -> NDArray[np.int64]:
     """Codes of all that examples and query must not share, -1 where it is not known or says no more than a wider one.
 
     Recordings of different sites are different recordings: where a recording lies in one site, its name adds nothing.
@@ -350,7 +350,8 @@ def _provenance(bank: ClipStore, apart: tuple[str, ...]) -> list[NDArray[np.int6
             of_group = pd.Series(wider).groupby(codes)
             lies_in_one = ((of_group.transform("nunique") == 1) & (of_group.transform("min") >= 0)).to_numpy()
             codes[lies_in_one] = -1
-    return [codes for codes in (*wide, *narrow) if (codes >= 0).any()]
+    known = [codes for codes in (*wide, *narrow) if (codes >= 0).any()]
+    return np.stack(known) if known else np.zeros((0, len(bank)), np.int64)
 
 
 def _codes(values: pd.Series) -> NDArray[np.int64]:
