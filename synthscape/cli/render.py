@@ -139,10 +139,12 @@ def _of_report(report: RenderReport) -> dict[str, Any]:
 def _summary(report: RenderReport) -> list[str]:
     counts = report.counts
     there = f" ({report.kept_shards} shards were there)" if report.kept_shards else ""
-    scenes = f"{counts['delivered']} of {counts['items']}, {counts['hours']:.3g} h, {counts['empty']} without events"
+    delivered = f"{counts['delivered']} of {counts['items']}"
+    scenes = f"{counts['scenes']}, {counts['hours']:.3g} h, {counts['empty']} without events"
     audible = share(counts["audible"], counts["events"])
     lines = [
         f"dataset   {report.path}{there}",
+        f"items     {delivered}",
         f"scenes    {scenes}",
         f"events    {counts['events']}, {audible} audible",
         f"placed    {counts['placed']} of {counts['asked']} asked",
