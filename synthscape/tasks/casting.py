@@ -112,6 +112,7 @@ class Casting:
         self.stage: Stage = self.pools.stages[draws.weighted(STAGE, 0, self.pools.stage_before)]
         self._cell: dict[int, Rows] | None = None
         self._query_share = query_share
+        self._stand_ins: set[int] = set()
         self._played: dict[int, tuple[int, bool]] = {}
         self._by_side: dict[int, tuple[Rows, Rows]] = {}
         self._used: set[int] = set()
@@ -185,7 +186,7 @@ class Casting:
         """
         pools, stage, mode = self.pools, self.stage, self.card.mode
         asked_species = {int(pools.species[label]) for label in self.labels}
-        seen = set(self.labels)
+        seen = self._stand_ins.union(self.labels)
 
         def fits(one: int) -> bool:
             if one in seen or (mode == "cross_species" and int(pools.species[one]) in asked_species):
@@ -309,7 +310,9 @@ class Casting:
                 continue
             before, picked = set(self._used), self._picked
             try:
-                return [self._pair(label, other, bins, k, k < right, k < n_required) for k in range(n)]
+                calls = [self._pair(label, other, bins, k, k < right, k < n_required) for k in range(n)]
+                self._stand_ins.add(other)  # nothing else is of this type, so the number of types tells nothing
+                return calls
             except MiscastError as error:
                 reason, self._used, self._picked = error, before, picked + n
         raise reason

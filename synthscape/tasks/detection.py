@@ -46,6 +46,11 @@ def _place(casting: Casting, examples: list[SceneCast], query: list[Cue]) -> tup
     return [*examples, *before, scene], shift
 
 
+def _types_needed(spec: Spec, n_asked: int) -> int:
+    """Types of an item's scene, whoever of them is heard."""
+    return 2 * n_asked + (spec.question.distractors.bounds()[1] > 0)
+
+
 @dataclass(frozen=True)
 class FewShot:
     """Which of the candidate sounds are heard in the query scene?"""
@@ -73,8 +78,8 @@ class FewShot:
         return with_share(some, none, spec.question.none_share)
 
     def check(self, spec: Spec, pools: Pools) -> None:
-        """As many types as candidates, and one more to stand in for them."""
-        pools.check(round(spec.question.candidates.bounds()[1]) + 1, all_modes(spec), False)
+        """As many types as candidates, as many to stand in for them, and one to distract."""
+        pools.check(_types_needed(spec, round(spec.question.candidates.bounds()[1])), all_modes(spec), False)
 
     def cast(self, casting: Casting) -> Cast:
         """Every candidate has its calls; those of an absent one are replaced by calls of a type not asked about."""
@@ -110,8 +115,8 @@ class Binary:
         return [Card(right, 1, mode) for right in ((0,), ()) for mode in modes_of(spec.question.negatives)]
 
     def check(self, spec: Spec, pools: Pools) -> None:
-        """A type, and one to stand in for it."""
-        pools.check(2, all_modes(spec), False)
+        """A type, one to stand in for it, and one to distract."""
+        pools.check(_types_needed(spec, 1), all_modes(spec), False)
 
     def cast(self, casting: Casting) -> Cast:
         """A scene without the type is one with it, its calls replaced."""
@@ -145,8 +150,8 @@ class Counting:
         return [Card((), n, mode) for n in range(spec.question.most + 1) for mode in modes_of(spec.question.negatives)]
 
     def check(self, spec: Spec, pools: Pools) -> None:
-        """A type, and one to stand in for it."""
-        pools.check(2, all_modes(spec), False)
+        """A type, one to stand in for it, and one to distract."""
+        pools.check(_types_needed(spec, 1), all_modes(spec), False)
 
     def cast(self, casting: Casting) -> Cast:
         """Every scene has ``question.most`` calls, of the type or standing in for it: their number tells nothing."""
@@ -184,8 +189,8 @@ class FewShotScenes:
         return with_share(some, none, spec.question.none_share)
 
     def check(self, spec: Spec, pools: Pools) -> None:
-        """A type, and one to stand in for it."""
-        pools.check(2, all_modes(spec), False)
+        """A type, one to stand in for it, and one to distract."""
+        pools.check(_types_needed(spec, 1), all_modes(spec), False)
 
     def cast(self, casting: Casting) -> Cast:
         """Distractors may be of types near the one that is asked about: they are UNK."""
