@@ -29,7 +29,7 @@ from tests.leakage import (
     says,
 )
 from tests.real_banks import make_real_bank
-from tests.task_bank import make_task_bank
+from tests.task_bank import make_task_backgrounds, make_task_bank
 
 RATE = 16000
 BOUND = 0.53
@@ -144,6 +144,26 @@ def banks(tmp_path_factory: pytest.TempPathFactory) -> list[ClipStore]:
     """Two banks whose calls differ in the course of their pitch alone."""
     folder = tmp_path_factory.mktemp("banks")
     return [make_task_bank(folder / str(seed), flat=True, recordings=24, seed=seed) for seed in (1, 2)]
+
+
+def test_the_bank_has_what_tasks_ask_for(banks: list[ClipStore], tmp_path: Path) -> None:
+    """48 types in all recordings of their species, by all recordists at all sites; nuisances differ by recording."""
+    clips = banks[0].clips
+    types = clips.groupby("cluster")
+
+    assert (clips["species"].nunique(), clips["genus"].nunique(), clips["family"].nunique()) == (12, 6, 3)
+    assert (types["recording_id"].nunique() == 24).all()
+    assert (types["recordist"].nunique() == 6).all()
+    assert (types["site"].nunique() == 8).all()
+    assert clips.groupby("species")["call_type"].nunique().tolist() == [2] * 12
+    assert clips["call_type"].isna().mean() == 0.5
+    for name in ("clip_snr_db", "active_start", "bandwidth_hz"):
+        of_recordings = clips.groupby("recording_id")[name].mean()
+        assert clips.groupby("recording_id")[name].std().median() < 0.2 * of_recordings.std()
+    heard = make_task_backgrounds(tmp_path / "fields", n=6, length_s=2).clips
+    assert heard["annotations"].notna().sum() == 2
+    assert heard["also_species"].notna().sum() == 1
+    assert set(heard["species"].dropna()) == {clips["species"].iloc[0], "Homo sapiens"}
 
 
 def test_tables_may_come_in_any_form(banks: list[ClipStore]) -> None:
