@@ -1,7 +1,7 @@
 """A bank and backgrounds made for tests of the question tasks: many recordings of many types, in two seconds.
 
-What a call is (its species and type) is told by the course of its pitch, and unless the bank is ``flat`` by its band and
-duration. What a recording is (noise, padding, bandwidth, who, where) varies strongly, and in the same way for every
+What a call is (its species and type) is told by the course of its pitch, and unless the bank is ``flat`` by its band
+and duration. What a recording is (noise, padding, bandwidth, who, where) varies strongly, and in the same way for every
 species and type; in a ``hostile`` bank it goes with them instead, as it does in archives.
 """
 
@@ -21,7 +21,6 @@ from synthscape_kernels.ratios import UNITY
 
 RATE = 16000
 FAMILIES, GENERA, SPECIES, TYPES = 3, 6, 12, 4
-RECORDINGS = 16  # of each species
 RECORDISTS, SITES = 6, 8
 CLUSTER_COLUMNS = ("cluster_8", "cluster_64")
 
@@ -47,29 +46,29 @@ def make_task_bank(
     hostile: bool = False,
     flat: bool = False,
     known_types: int = 2,
-    per_recording: int = 2,
+    recordings: int = 32,
     seed: int = 1,
 ) -> ClipStore:
-    """About 1500 calls: 12 species of 6 genera of 3 families, 4 types each, 16 recordings a species.
+    """About 1500 calls: 12 species of 6 genera of 3 families, 4 types each, 32 recordings a species.
 
     Args:
         folder: where the store goes.
         hostile: recordings hold one type each, and noise, padding, bandwidth, recordist and site go with species and
-            type; otherwise each recording holds all types of its species, and the same sixteen kinds of recording
-            exist of every species.
+            type; otherwise each recording holds all types of its species, and recordings of one species are no more
+            alike than those of two.
         flat: calls differ in nothing but the course of their pitch: all have the same band, envelope and spread of
             durations, so that whatever else tells types apart is a leak.
         known_types: how many of the four types of a species have a ``call_type``; the others have clusters only.
-        per_recording: calls of each type in a recording.
+        recordings: of each species, with four calls each.
         seed: of everything.
     """
     rng = np.random.default_rng(seed)
     with StoreWriter(folder, "pseudovox", RATE, cluster_columns=CLUSTER_COLUMNS) as writer:
         for species in range(SPECIES):
-            for number, recording in enumerate(_recordings(rng, species, hostile)):
+            for number, recording in enumerate(_recordings(rng, species, recordings, hostile)):
                 kinds = [number % TYPES] * TYPES if hostile else list(range(TYPES))
                 track_onset_s = 0.0
-                for kind in rng.permutation(kinds * per_recording):
+                for kind in rng.permutation(kinds):
                     columns = _names(species, int(kind), known_types, number)
                     clip, measured = _clip(rng, species, int(kind), recording, flat)
                     columns |= measured | {
@@ -144,60 +143,64 @@ def _names(species: int, kind: int, known_types: int, number: int) -> dict[str, 
     }
 
 
-def _recordings(rng: np.random.Generator, species: int, hostile: bool) -> list[Recording]:
+def _recordings(rng: np.random.Generator, species: int, count: int, hostile: bool) -> list[Recording]:
     """The recordings of a species."""
-    levels = np.arange(RECORDINGS)
-    order = {name: levels if hostile else rng.permutation(levels) for name in ("floor", "tilt", "padding", "cutoff")}
-    recordists = _dealt(rng, RECORDISTS)
-    sites = _dealt(rng, SITES)
+    recordists, sites = (rng.permutation(np.arange(count) % choices) for choices in (RECORDISTS, SITES))
     recordings = []
-    for number in range(RECORDINGS):
+    for number in range(count):
         kind = number % TYPES
-        floor, tilt, padding, cutoff = (float(column[number]) / (RECORDINGS - 1) for column in order.values())
-        recordist, site = recordists[number], sites[number]
+        floor, tilt, before, after, cutoff = rng.random(
+            5
+        )  # each for itself: no two recordings are more alike than others
+        recordist, site = int(recordists[number]), int(sites[number])
         if hostile:
-            floor, padding = (species * 5 % SPECIES) / (SPECIES - 1), (kind + 0.5 * (species % 2)) / (TYPES - 0.5)
-            tilt, cutoff = kind / (TYPES - 1), (species * 7 % SPECIES) / (SPECIES - 1)
-            recordist = (species + number // TYPES) % RECORDISTS
-            site = (3 * species + kind + number // TYPES) % SITES
-        jitter = rng.uniform(-1, 1, 5)
+            floor, cutoff = 0.9 * (species * 5 % SPECIES) / SPECIES + 0.1 * floor, (species * 7 % SPECIES) / SPECIES
+            tilt, before, after = (
+                0.8 * one + 0.2 * own
+                for one, own in zip(
+                    (kind / 3, (kind + 1) % 4 / 3, (kind + species) % 5 / 4), (tilt, before, after), strict=True
+                )
+            )
+            recordist = (species + number // TYPES % 4) % RECORDISTS
+            site = (3 * species + kind + number // TYPES % 4) % SITES
         recordings.append(
             Recording(
                 f"r{species}-{number}",
                 f"recordist {recordist}",
                 f"site {site}",
-                -48 + 30 * floor + 1.5 * jitter[0],
-                -5 + 5 * tilt + 0.4 * jitter[1],
-                (0.03 + 0.25 * padding + 0.01 * jitter[2], 0.02 + 0.3 * ((padding * 2.6) % 1) + 0.01 * jitter[3]),
-                8000.0 if cutoff > 0.4 else 4600 + 4500 * cutoff + 100 * jitter[4],
+                -48 + 30 * float(floor),
+                -5 + 5 * float(tilt),
+                (0.03 + 0.25 * float(before), 0.03 + 0.25 * float(after)),
+                8000.0 if cutoff > 0.4 else 4600 + 4500 * float(cutoff),
             )
         )
     return recordings
 
 
-def _dealt(rng: np.random.Generator, choices: int) -> list[int]:
-    """A choice for each recording, all as often as can be, in no order."""
-    rounds = [rng.permutation(choices) for _ in range(-(-RECORDINGS // choices))]
-    return [int(one) for one in rng.permutation(np.concatenate(rounds)[:RECORDINGS])]
-
-
 def _clip(
-    rng: np.random.Generator, species: int, kind: int, recording: Recording, flat: bool
+    rng: np.random.Generator,
+    species: int,
+    kind: int,
+    recording: Recording,
+    flat: bool,
 ) -> tuple[Float32Array, dict[str, Any]]:
     """A call in the noise of its recording, and what is true of it."""
+    octaves = 0.8
+    extent = rng.random(3)
     if flat:
-        duration_s, low_hz, octaves = 2 ** float(rng.uniform(-1.8, 0.3)), 1000 * 2 ** float(rng.uniform(-1, 1)), 0.8
+        duration_s, low_hz = 2 ** (-1.8 + 2.1 * extent[0]), 500 * 2 ** (2 * extent[1])
     else:
         base_s = (0.22, 0.5, 0.34, 0.8)[(kind + species) % TYPES]
-        duration_s = float(np.clip(base_s * 2 ** rng.normal(0, 0.25), 0.15, 1.5))
-        low_hz = 500 * 2 ** ((species // 2) / 3 + 0.16 * (species % 2) + 0.12 * kind + float(rng.normal(0, 0.04)))
-        octaves = 0.8
+        duration_s = max(0.15, base_s * 2 ** (extent[0] - 0.5))
+        low_hz = 500 * 2 ** (species // 2 / 3 + 0.16 * (species % 2) + 0.12 * kind + 0.16 * (extent[1] - 0.5))
     n = int(duration_s * RATE)
     # Triangles of whole periods dwell alike on every pitch of the band, whatever their number and phase.
-    turns = 1 + species // 2 + 0.0
+    turns = 1 + species // 2
     at = np.linspace(0, turns, n) + (kind / TYPES if species % 2 == 0 else kind / TYPES + 0.125)
     triangle = 1 - np.abs((2 * at) % 2 - 1)
     call = np.sin(2 * np.pi * (np.cumsum(low_hz * 2 ** (octaves * triangle)) / RATE + float(rng.random())))
+    # It is loudest at a place of its own, not where its pitch happens to be
+    call *= 10 ** (-6 * np.abs(np.linspace(0, 1, n) - (0.1 + 0.8 * extent[2])) / 20)
     ramp = min(int(0.01 * RATE), n // 4)
     call[:ramp] *= np.linspace(0, 1, ramp)
     call[n - ramp :] *= np.linspace(1, 0, ramp)
