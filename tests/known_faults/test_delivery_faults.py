@@ -70,7 +70,7 @@ def test_asked_is_delivered_plus_failed(broken, tmp_path):
     again = render(small_spec(tmp_path, broken, *options))
     assert again.failures == report.failures
     assert again.new_shards == len({failure["item_number"] // 8 for failure in report.failures})
-    with pytest.raises(MixError, match=report.failures[0]["scene_id"]):
+    with pytest.raises(MixError, match=report.failures[0]["item_id"]):
         SceneGenerator(small_spec(tmp_path, broken, *options)).render(range(40))
 
 
