@@ -448,10 +448,10 @@ class Casting:
         """Draw the backgrounds of examples and of the query: the same files, or others. True for others.
 
         None is of a recording or site of any clip of the item, none is known to hold a species that is asked about.
+        Clips count that were drawn and are not used, so that backgrounds are the same whatever is right.
         """
         spec = self.spec
-        clips = [cue.clip for scene in (*examples, *query) for cue in scene.cues]
-        barred = self.pools.barred_backgrounds(clips, self._asked_species)
+        barred = self.pools.barred_backgrounds(sorted(self._used), self._asked_species)
         shift = self.draws.uniform(BACKDROPS, 0) < spec.question.domain_shift
         first = self._backgrounds(0, barred)
         second = self._backgrounds(1, barred | {row for row in first if row >= 0}) if shift else first
