@@ -336,7 +336,10 @@ class Casting:
         class_id = self.labels[label]
         ratio = self.played(label)[0]
         own = self._in_bins(class_id, ratio)
-        reason = f"no other type has calls as long as those of {self.pools.classes[class_id].name}"
+        name = self.pools.classes[class_id].name
+        if len(own[0]) < n:
+            raise MiscastError(f"only {len(own[0])} clips of {name} are left for the query")
+        reason = f"no other type has calls as long as those of {name}"
         for other in self.other_types(label, class_id):
             if sum(map(min, self.stage.in_bin[class_id], self.stage.in_bin[other])) < n:
                 continue  # whoever is on which side

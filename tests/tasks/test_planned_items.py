@@ -38,6 +38,14 @@ LEAK = 0.53
 LOOKED_AT = dict.fromkeys(DECKS, 8500) | dict.fromkeys((*CHOICES, "few_shot_detection"), 2800)
 LOOKED_AT |= {"few_shot_scenes": 20_000}
 
+# What names a type, or the origin of an option by itself; and what is known of a query and of its distance to options.
+NOT_ASKED = {"#type", "#species", "#recordist of option", "#site of option"}
+NOT_HEARD = {f"{name} apart" for name in ("SNR", "position", "bandwidth", "level", "offset")} | {
+    *("calls", "types", "patches", "position of query", "first position", "SNR of query", "least SNR", "most SNR"),
+    *("SNR of patches", "position of patches", "#background", "#second", "offset of background", "level", "length"),
+    *("redrawn", "#recordist", "#site", "bandwidth of query", "same background", "same recordist", "same site"),
+}
+
 Stores = tuple[ClipStore, ClipStore]
 
 
@@ -463,9 +471,10 @@ def single_clips_are_alike(planned: Planned) -> Iterator[str]:
 
 
 def nothing_planned_tells(planned: Planned) -> Iterator[str]:
-    """Boosted trees that see all nuisances of the plan and the question, jointly, can't tell what is right.
+    """Boosted trees that see all nuisances of a plan, or else all of the question, can't tell what is right.
 
-    Onsets are given as shares of the room there is: a long call begins earlier, and how long it is may tell.
+    Not both: in any one bank, who recorded what tells the species, by accident. Onsets are given as shares of the room
+    there is: a long call begins earlier, and how long it is may tell.
     """
     x, y, groups, names = choice_rows(planned) if planned.task in CHOICES else scene_rows(planned)
     if planned.task == "few_shot_detection":  # of one alone more are there than of four, so their number may tell
@@ -474,9 +483,12 @@ def nothing_planned_tells(planned: Planned) -> Iterator[str]:
     some = np.isin(groups, np.unique(groups)[: LOOKED_AT[planned.task]])
     varied = (x != x[0]).any(axis=0) & ~np.isnan(x).all(axis=0)
     x, names = x[:, varied], [name for name, which in zip(names, varied, strict=True) if which]
-    auc, bound = auc_upper_bound(x[some], y[some], groups[some], [name.startswith("#") for name in names])
-    if bound > LEAK:
-        yield f"AUC {auc:.3f}, upper bound {bound:.3f}, from {', '.join(names)}"
+    for apart in (NOT_ASKED, NOT_HEARD):
+        kept = [column for column, name in enumerate(names) if name not in apart]
+        categories = [names[column].startswith("#") for column in kept]
+        auc, bound = auc_upper_bound(x[np.ix_(some, kept)], y[some], groups[some], categories)
+        if bound > LEAK:
+            yield f"AUC {auc:.3f}, upper bound {bound:.3f}, from {', '.join(names[column] for column in kept)}"
 
 
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]
@@ -499,9 +511,9 @@ def scene_rows(planned: Planned) -> Table:
         "calls": planned.count_of(call),
         "types": planned.n_types(),
         "patches": planned.count_of(patch),
-        "position": planned.per_item(planned.position, call),
+        "position of query": planned.per_item(planned.position, call),
         "first position": np.where(there, planned.position[event], np.nan),
-        "SNR": planned.per_item(plan.snr_db, call),
+        "SNR of query": planned.per_item(plan.snr_db, call),
         "least SNR": np.where(np.isfinite(low), low, spread[0]),
         "most SNR": np.where(np.isfinite(high), high, spread[0]),
         "SNR of patches": planned.per_item(plan.snr_db, patch),
@@ -516,7 +528,7 @@ def scene_rows(planned: Planned) -> Table:
         "ratio": plan.ratio[event],
         "#recordist": np.where(there, bank.codes("recordist")[plan.clip[event]], -1),
         "#site": np.where(there, bank.codes("site")[plan.clip[event]], -1),
-        "bandwidth": planned.per_item(bank.bandwidth_hz[plan.clip], call),
+        "bandwidth of query": planned.per_item(bank.bandwidth_hz[plan.clip], call),
         "bandwidth of examples": planned.per_item(bank.bandwidth_hz[plan.clip], ~planned.of_query & planned.call),
         "scenes": np.diff(planned.items.scene_offsets),
         "background clip": np.bincount(planned.scene_item[planned.background], minlength=n),
@@ -571,7 +583,7 @@ def choice_rows(planned: Planned) -> Table:
     }
     for column in ("recordist", "site"):
         values = bank.codes(column)[plan.clip]
-        seen |= {f"same {column}": values[e] == values[f], f"#{column}": values[e], f"#query's {column}": values[f]}
+        seen |= {f"same {column}": values[e] == values[f], f"#{column} of option": values[e], f"#{column}": values[f]}
     seen |= {
         "#letter": asked.letter,
         "#type": asked.type,
