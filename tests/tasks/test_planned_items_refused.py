@@ -178,3 +178,17 @@ def test_sides_may_share_what_the_spec_allows(tmp_path: Path) -> None:
     assert made.render([0, 1]).items["apart"].map(list).tolist() == [[], []]
     with pytest.raises(PlanError, match="single recording"):
         generator(bank, "call_type_same_different").plan_items([0])
+
+
+def test_single_clips_of_an_item_are_within_an_octave_of_bandwidth(tmp_path: Path) -> None:
+    """Of recordings that end at 2, 3.5 and 7 kHz, the first and last are never in one item."""
+    clips = rows(6, 2, 9)
+    for number, one in enumerate(clips):
+        one["bandwidth_hz"] = (2000.0, 3500.0, 7000.0)[number % 3]
+    bank = small_bank(tmp_path, clips)
+    made = generator(bank, "call_type_mcq", "question.negatives={random: 1}", "question.matched_share=0")
+    items = made.plan_items(range(300))
+    hz = bank.numbers("bandwidth_hz")[items.scenes.clip]
+    per_item = np.split(hz, items.scenes.event_offsets[items.scene_offsets[1:-1]])
+    assert all(one.max() <= 2 * one.min() for one in per_item)
+    assert {tuple(sorted(set(one))) for one in per_item} >= {(2000.0, 3500.0), (3500.0, 7000.0)}
