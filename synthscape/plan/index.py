@@ -368,8 +368,8 @@ def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: C
             bank.require(("recording_id",), "question.apart: recording keeps examples and query in different ones")
             kept &= _keep(values.notna().to_numpy(), kept, filtered, "clips without a recording_id")
         table = pd.DataFrame({"class": names, "value": values})[kept]
-        of_class = table.groupby("class")["value"]
-        one = of_class.nunique() + of_class.apply(lambda column: int(column.isna().sum())) < 2
+        unknown = table["value"].isna().astype(np.int64).groupby(table["class"]).sum()
+        one = table.groupby("class")["value"].nunique() + unknown < 2
         kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"clips of classes with a single {what}")
     return kept
 
