@@ -279,7 +279,10 @@ class Casting:
         self._picked += 1
         if clip is None:
             side_name = "examples" if side == EXAMPLES else "the query"
-            raise MiscastError(f"no clip of {pools.classes[class_id].name} is left for {side_name}")
+            raise MiscastError(
+                f"no clip of {pools.classes[class_id].name} is left for {side_name}, of "
+                f"{len(self.stage.clips[class_id])}; ask for fewer, or leave small classes out with classes.min_clips"
+            )
         self._used.add(clip)
         if single and not np.isnan(pools.bandwidth_hz[clip]):
             hz = float(pools.bandwidth_hz[clip])
@@ -300,7 +303,10 @@ class Casting:
         direction: neither their number nor what they look like tells which is which. All stand-ins are of one type.
         """
         class_id, stage = self.labels[label], self.stage
-        reason = MiscastError(f"no other type has calls as long as those of {self.pools.classes[class_id].name}")
+        reason = MiscastError(
+            f"no other type has calls as long as those of {self.pools.classes[class_id].name}; ask for fewer, "
+            "add clips, or take duration less strictly with fewer question.duration_bins"
+        )
         for other in self.other_types(label, class_id):
             if stage.bins_of[class_id].isdisjoint(stage.bins_of[other]):
                 continue
