@@ -23,7 +23,7 @@ contracts: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --doctest-modules synthscape kernels/synthscape_kernels
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

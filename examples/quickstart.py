@@ -20,3 +20,9 @@ data = ss.open_dataset(report.path)
 print(data.scenes[["scene_id", "duration_s", "n_events", "max_polyphony", "licences"]])
 print("same samples:", data.scenes["pcm_hash"][0] == scenes.scenes["pcm_hash"][0])
 print("first scene:", data.audio("s000000000").shape, "of", len(data), "in", data.path)
+
+# A question: example clips, a scene, and which of the sounds are heard in it.
+spec = ss.load_spec("few_shot_detection", [f"bank={calls}", f"backgrounds={backgrounds}"])
+asked = ss.SceneGenerator(spec).render([0])
+print(asked.items[["item_id", "scene_ids", "answer"]])
+print(asked.chat[0]["messages"][0]["content"])

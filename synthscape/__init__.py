@@ -5,7 +5,7 @@
     import synthscape as ss
 
     spec = ss.load_spec("strong_detection", ["items=100"])  # a path or a shipped name, with overrides
-    scenes = ss.SceneGenerator(spec).render(range(8))       # scenes.audio, scenes.events, scenes.scenes
+    scenes = ss.SceneGenerator(spec).render(range(8))       # scenes.audio, .events, .scenes, .facts, .items, .chat
     ss.render(spec, workers=2)                              # to spec.output.dir; the same call resumes
     data = ss.open_dataset("out")                           # data.scenes, data.events, data.audio(scene_id)
 

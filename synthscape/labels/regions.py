@@ -50,37 +50,6 @@ class BackgroundCall:
     label: str | None
 
 
-@dataclass(frozen=True)
-class CallType:
-    """What a call's type is known by; None: not known."""
-
-    species: str | None
-    call_type: str | None
-    fine: str | None  # cluster
-    coarse: str | None  # larger cluster
-
-
-def is_near(call: CallType, target: CallType) -> bool:
-    """Whether a call that is not of the target's type could be taken for one by a careful listener.
-
-    It could if it is of the same species and of the same coarse or fine cluster, unless both call types are known: they
-    outrank clusters, and then the two are known to be of other types.
-
-    >>> target = CallType("Corvus corax", None, fine="17", coarse="3")
-    >>> is_near(CallType("Corvus corax", "alarm", fine="18", coarse="3"), target)
-    True
-    >>> is_near(CallType("Corvus corax", "alarm", fine="40", coarse="5"), target)
-    False
-    """
-    if call.species is None or call.species != target.species:
-        return False
-    if call.call_type is not None and target.call_type is not None:
-        return False
-    return any(
-        one is not None and one == other for one, other in ((call.coarse, target.coarse), (call.fine, target.fine))
-    )
-
-
 def spans_of_scene(
     events: pa.Table,
     full_samples: NDArray[np.int64],
@@ -95,7 +64,7 @@ def spans_of_scene(
         full_samples: the whole active part of each as played, whatever the scene cuts, [e]
             (:func:`synthscape.mix.surroundings.active_as_played`).
         is_target: calls of the type that is asked about, [e].
-        near: calls that could be taken for it (:func:`is_near`), [e].
+        near: calls of its species that can't be told from it for sure, [e].
         background_calls: animals annotated in the backgrounds (:func:`background_annotations`).
     """
     audible = np.asarray(events["audible"].combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)

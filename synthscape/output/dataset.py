@@ -239,8 +239,8 @@ class Dataset:
 
     def _unreadable(self, kind: str, path: Path, error: Exception) -> DatasetError:
         if not (self.path / kind).exists():
-            why = {"facts": "an older version made it", "items": "its task asks no questions"}
-            why["chat"] = why["items"]
+            older = "an older version made it"
+            why = {"facts": older, "items": older, "chat": "it was rendered with output.chat: false"}
             return DatasetError(f"{self.path} has no {kind}: {why.get(kind, 'copy it again, whole')}")
         return DatasetError(f"{path} can't be read ({error}); render the dataset again")
 

@@ -73,7 +73,7 @@ class RenderReport:
         info: what its ``dataset.json`` says.
         new_shards: shards rendered now.
         kept_shards: shards that were there already.
-        failures: items that could not be rendered: ``scene_number``, ``scene_id`` and ``reason`` of each.
+        failures: items that could not be rendered: ``item_number``, ``item_id`` and ``reason`` of each.
     """
 
     path: Path
@@ -190,10 +190,10 @@ def render_shard(
             ],
             "versions": _versions(),
         }
-        of_items = {"items": tables.items} if output.chat else {}
-        texts = {"chat": tables.chat_lines()} if output.chat else {}
         return writer.commit(
-            {"events": tables.events, "scenes": tables.scenes, "facts": tables.facts, **of_items}, receipt, texts
+            {"events": tables.events, "scenes": tables.scenes, "facts": tables.facts, "items": tables.items},
+            receipt,
+            {"chat": tables.chat_lines()} if output.chat else {},
         )
 
 

@@ -57,7 +57,7 @@ def untrue_items(items: ItemPlan, batch: SceneBatch, audible_db: float) -> dict[
     scene_item = items.item_of_scene
     failed = {int(scene_item[s]): reason for s, reason in sorted((batch.failures or {}).items(), reverse=True)}
     plan = items.scenes
-    lost = np.flatnonzero(plan.required & ~_surely_audible(batch, audible_db))
+    lost = np.flatnonzero(plan.required & ~_heard(batch, audible_db))
     for e in lost[::-1].tolist():
         s = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
         if not (batch.failures and s in batch.failures):
@@ -78,10 +78,6 @@ def _why_lost(batch: SceneBatch, e: int, audible_db: float) -> str:
         f"has a band SNR of {snr_db:.1f} dB, expected {audible_db:g} dB or more: the 50 ms tables it was planned by "
         "were too far off"
     )
-
-
-def _surely_audible(batch: SceneBatch, audible_db: float) -> NDArray[np.bool_]:
-    return np.asarray(audible(batch, audible_db).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def marked_spans(
@@ -233,10 +229,15 @@ def _times(items: ItemPlan, query: int, batch: SceneBatch, spec: Spec) -> list[d
     """When audible calls of what is asked about are heard in the query."""
     plan = items.scenes
     which = plan.events_of(query)
-    heard = _surely_audible(batch, spec.events.snr.audible_db)[which]
+    heard = _heard(batch, spec.events.snr.audible_db)[which]
     wanted = which.start + np.flatnonzero(heard & (plan.role[which] == TARGET))
     rate = plan.sample_rate
     return [{"onset_s": int(plan.onset[e]) / rate, "offset_s": int(plan.offset[e]) / rate} for e in wanted.tolist()]
+
+
+def _heard(batch: SceneBatch, audible_db: float) -> NDArray[np.bool_]:
+    """Which events are known to be audible, [e]."""
+    return np.asarray(audible(batch, audible_db).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _texts(bank: ClipStore, name: str) -> pa.Array:

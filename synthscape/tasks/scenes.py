@@ -111,11 +111,18 @@ class ItemTables:
 
     def chat_lines(self) -> str:
         """Rows for language models as JSON lines."""
-        return chat_lines(self.items, self.events, self._spec)
+        return chat_lines(self._named_items, self.events, self._spec)
 
     def chat(self) -> list[dict[str, Any]]:
-        """Rows for language models."""
-        return chat_rows(self.items, self.events, self._spec)
+        """Rows for language models; where no audio is written, scene ids stand in place of files."""
+        return chat_rows(self._named_items, self.events, self._spec)
+
+    @property
+    def _named_items(self) -> pa.Table:
+        if self._audio is not None or self._spec.output.control == "text":
+            return self.items
+        place = self.items.schema.get_field_index("audio")
+        return self.items.set_column(place, self.items.schema.field("audio"), self.items["scene_ids"])
 
     def dcase(self, audio_suffix: str) -> list[tuple[str, str]]:
         """Name and text of the DCASE CSV of each scene, with task ``few_shot_scenes``."""

@@ -74,7 +74,8 @@ def test_render_says_what_it_made(run, spec, tmp_path):
 
     assert (code, err) == (0, "")
     assert f"dataset   {tmp_path / 'out'}\n" in out
-    assert f"scenes    23 of 23, {data.info['counts']['hours']:.3g} h" in out
+    assert "items     23 of 23\n" in out
+    assert f"scenes    23, {data.info['counts']['hours']:.3g} h" in out
     assert f"events    {len(data.events)}, " in out
     code, out, err = run("render", spec)
     assert (code, err) == (0, "")
@@ -155,7 +156,7 @@ def test_failed_items_are_listed(run, tmp_path, stores):
     assert code == 1
     assert 0 < len(lines) == 16 - delivered
     assert all(line.startswith("synthscape: s0000000") and "clip 6 of" in line for line in lines)
-    assert f"scenes    {delivered} of 16" in out
+    assert f"items     {delivered} of 16" in out
 
 
 def test_interrupted_render_goes_on(spec, stores, tmp_path):

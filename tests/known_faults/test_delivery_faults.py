@@ -58,7 +58,7 @@ def test_asked_is_delivered_plus_failed(broken, tmp_path):
     options = ("classes.per_scene=1", "items=40", "duration=2", "empty_share=0", "events.resample=1")
     report = render(small_spec(tmp_path, broken, *options), workers=2)
     counts, data = report.counts, open_dataset(tmp_path / "out")
-    failed = {failure["scene_id"] for failure in report.failures}
+    failed = {failure["item_id"] for failure in report.failures}
 
     assert counts["items"] == 40 == counts["delivered"] + counts["failed"]
     assert 0 < counts["failed"] == len(failed) < 40
@@ -69,8 +69,8 @@ def test_asked_is_delivered_plus_failed(broken, tmp_path):
     assert data.verify() == []
     again = render(small_spec(tmp_path, broken, *options))
     assert again.failures == report.failures
-    assert again.new_shards == len({failure["scene_number"] // 8 for failure in report.failures})
-    with pytest.raises(MixError, match=report.failures[0]["scene_id"]):
+    assert again.new_shards == len({failure["item_number"] // 8 for failure in report.failures})
+    with pytest.raises(MixError, match=report.failures[0]["item_id"]):
         SceneGenerator(small_spec(tmp_path, broken, *options)).render(range(40))
 
 
@@ -93,7 +93,9 @@ def test_a_receipt_is_the_last_file_of_its_shard(stores, tmp_path):
     render(spec)
 
     assert {shard for shard, _ in seen} == {"00000", "00001"}
-    assert {part.split("/")[0] for _, part in seen} == {"audio", "events", "scenes", "facts", "stems", "raven"}
+    assert {part.split("/")[0] for _, part in seen} == {
+        *("audio", "stems", "raven", "events", "scenes", "facts", "items", "chat")
+    }
     assert contents(out) == before
     names = open_dataset(out).scenes["scene_id"]
     assert names.is_unique

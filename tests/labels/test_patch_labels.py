@@ -16,10 +16,11 @@ from synthscape.labels.frames import frame_counts
 from synthscape.labels.tables import Catalogue, event_table, scene_table
 from synthscape.output.audio import read_float
 from synthscape.output.folder import Shard, open_folder
-from synthscape.plan.plan import DISTRACTOR, NO_BACKGROUND, NO_LEVEL, PATCH, TARGET, ScenePlan
+from synthscape.plan.plan import DISTRACTOR, NO_BACKGROUND, NO_LEVEL, PATCH, TARGET
 from synthscape.scale.render import _origin, render_shard
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
+from synthscape.tasks.items import ItemPlan
 from tests.hand_built import SPECIES, hand_batch, hand_plan, make_backgrounds, make_bank
 
 
@@ -34,17 +35,19 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
 class WithPatches(SceneGenerator):
     """A generator whose every third event is a patch."""
 
-    def plan(self, numbers: Iterable[int]) -> ScenePlan:
+    def plan_items(self, numbers: Iterable[int]) -> ItemPlan:
         """The usual plan; patches lack the last two samples of their clip."""
-        plan = super().plan(numbers)
+        items = super().plan_items(numbers)
+        plan = items.scenes
         patch = np.arange(plan.n_events) % 3 == 1
-        return replace(
+        scenes = replace(
             plan,
             role=np.where(patch, PATCH, TARGET).astype(np.int8),
             clip_end=plan.clip_end - 2 * patch,
             clip_offset=plan.clip_offset - 2 * patch,
             offset=plan.offset - 2 * patch,
         )
+        return replace(items, scenes=scenes)
 
 
 @pytest.fixture(scope="module")

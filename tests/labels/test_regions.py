@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,8 @@ from synthscape.errors import StoreError
 from synthscape.labels.dcase import dcase_csv
 from synthscape.labels.regions import (
     BackgroundCall,
-    CallType,
     Region,
     background_annotations,
-    is_near,
     regions_of_spans,
     sample_labels,
     spans_of_scene,
@@ -108,20 +105,6 @@ def test_spans_are_what_the_rules_say(rows, behind):
                 label = max(label, 1)
 
         assert found[sample] == label
-
-
-def test_near_types():
-    """The same species and coarse cluster, unless both call types are known; without a coarse one, the fine one."""
-    target = CallType("A a", None, "f1", "c1")
-
-    assert is_near(CallType("A a", None, "f2", "c1"), target)
-    assert is_near(CallType("A a", "song", "f2", "c1"), target)
-    assert is_near(CallType("A a", None, "f1", None), target)
-    assert not is_near(CallType("A a", "song", "f2", "c1"), replace(target, call_type="alarm"))
-    assert not is_near(CallType("B b", None, "f1", "c1"), target)
-    assert not is_near(CallType("A a", None, "f2", "c2"), target)
-    assert not is_near(CallType("A a", None, None, None), CallType("A a", None, None, None))
-    assert not is_near(CallType(None, None, "f1", "c1"), CallType(None, None, "f1", "c1"))
 
 
 @pytest.fixture(scope="module")

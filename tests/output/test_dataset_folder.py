@@ -330,8 +330,8 @@ def test_two_renders_into_one_folder_are_refused(same, stores, tmp_path):
 
 def test_without_audio_the_labels_are_the_same(whole, stores, tmp_path):
     """``output.control: text`` writes no audio folder; all else is as with it, and it goes on where it stopped."""
-    spec = small_spec(tmp_path, stores, "output.control=text", "output.stems=true")
-    render(small_spec(tmp_path, stores, "output.control=text", "output.stems=true", "items=8"))
+    spec = small_spec(tmp_path, stores, "output.control=text")
+    render(small_spec(tmp_path, stores, "output.control=text", "items=8"))
     report = render(spec, workers=2)
     data, other = open_dataset(tmp_path / "out"), open_dataset(whole)
 
@@ -342,9 +342,6 @@ def test_without_audio_the_labels_are_the_same(whole, stores, tmp_path):
     assert data.scene_table.drop_columns(["audio"]).equals(other.scene_table.drop_columns(["audio"]))
     assert data.event_table.equals(other.event_table)
     assert data.verify() == []
-    background, stems = data.stems("s000000009")
-    gain = 10 ** (data.scenes["scene_gain_db"][9] / 20)
-    assert np.abs((background + stems.sum(axis=0)) * gain - other.audio("s000000009")).max() <= 0.5 / 32768 + 1e-6
     with pytest.raises(DatasetError, match="written without audio"):
         data.audio("s000000000")
 
@@ -382,18 +379,13 @@ def asking(same, stores, tmp_path) -> Path:
 
 
 def test_items_and_chat_are_part_of_a_shard(asking, same):
-    """Both are read back, hashed and verified; a dataset without questions says that it has none."""
+    """Both are read back, hashed and verified."""
     data = open_dataset(asking)
 
     assert data.item_table.schema.equals(ITEMS_SCHEMA, check_metadata=True)
     assert data.items["count"].tolist() == list(range(ITEMS))
     assert [row["id"] for row in data.chat] == data.items["item_id"].tolist()
     assert {row["messages"][0] for row in data.chat} == {"\u2028 é鳥"}
-    plain = open_dataset(same)
-    with pytest.raises(DatasetError, match="has no items: its task asks no questions"):
-        _ = plain.items
-    with pytest.raises(DatasetError, match="has no chat"):
-        _ = plain.chat
     (asking / "chat/00001.jsonl").write_text("{}\n")
     (asking / "items/00002.parquet").unlink()
     problems = [line for line in data.verify() if "audio" not in line]
