@@ -47,6 +47,7 @@ EVENT: Final = np.dtype(
         ("group", np.int64),
         ("share", np.float64),  # of its power that is signal
         ("wanted", np.float64),  # signal power / background power
+        ("weight", np.float64),  # amplitude among those of its group: as recorded / as stored
     ],
     align=True,
 )
@@ -287,7 +288,7 @@ def set_signals(events: Any, levels: Any, reference: Any, background_power: Any)
 
 @compiled
 def set_gains(events: Any, levels: Any) -> Any:
-    """Amplitude gain of every event: one for all of a group, for their pooled signal and noise.
+    """Amplitude gain of every event: one times its weight for all of a group, by their pooled signal and noise.
 
     The first event of a group without signal or without noise, or -1.
     """
@@ -297,13 +298,13 @@ def set_gains(events: Any, levels: Any) -> Any:
     signal = np.zeros(most + 1)
     noise = np.zeros(most + 1)
     for i in range(len(events)):
-        signal[events[i].group] += levels[i].signal
+        signal[events[i].group] += levels[i].signal * events[i].weight * events[i].weight
         noise[events[i].group] += levels[i].noise
     for i in range(len(events)):
         s, b = signal[events[i].group], noise[events[i].group]
         if not (s > 0.0 and b > 0.0):
             return i
-        levels[i].gain = np.sqrt(events[i].wanted * b / s)
+        levels[i].gain = np.sqrt(events[i].wanted * b / s) * events[i].weight
     return -1
 
 

@@ -23,7 +23,7 @@ from synthscape.mix.asked import active_as_played, bare, no_level, signal_share,
 from synthscape.mix.device_bands import BandBatch, band_batches, band_energies, transform_sizes
 from synthscape.mix.device_batch import DeviceBatch, copied_later
 from synthscape.mix.device_slots import Arrays, Slots, Tensors
-from synthscape.mix.levels import GAIN_STEPS, scene_gain_db
+from synthscape.mix.levels import GAIN_STEPS, scene_gain_db, weights_in_groups
 from synthscape.mix.loudness import loudness_lufs
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.surroundings import Kernel, Surroundings
@@ -92,6 +92,7 @@ class DeviceMixer:
         self._share = (
             np.nan_to_num(bank.numbers("signal_share"), nan=1.0) if spec.events.snr.subtract_noise else np.ones(n)
         )
+        self._weight = weights_in_groups(spec, bank)
         self._low_hz = bank.numbers("low_hz")
         self._high_hz = bank.numbers("high_hz")
         self._background_peak = np.zeros(0) if backgrounds is None else backgrounds.numbers("peak")
@@ -337,6 +338,7 @@ class DeviceMixer:
             "fades": fades,
             "share": signal_share(plan, self._share),
             "wanted": wanted_power(plan, self._by_source),
+            "weight": self._weight[plan.clip],
             "group": group.astype(np.int64),
             "group_offsets": np.append(0, np.cumsum(members)).astype(np.int32),
             "group_members": np.argsort(group, kind="stable"),
@@ -651,11 +653,13 @@ class DeviceMixer:
             event_alone = device["scene_bare"][device["event_scene"].long()]
             signal = torch.where(event_alone, energy[0], signal)
             noise = torch.where(event_alone, (device["event_offset"] - device["event_onset"]).double(), noise)
-        both = torch.stack([signal, noise])
+        weight = device["event_weight"]
+        both = torch.stack([signal * weight * weight, noise])
         pooled = self._totals(both[:, device["event_group_members"]], device["event_group_offsets"])
         sound = (pooled[0] > 0) & (pooled[1] > 0)
         group = device["event_group"]
-        gain = torch.where(sound[group], (device["event_wanted"] * pooled[1][group] / pooled[0][group]).sqrt(), 0.0)
+        each = (device["event_wanted"] * pooled[1][group] / pooled[0][group]).sqrt() * weight
+        gain = torch.where(sound[group], each, 0.0)
         wrong = (~sound[group] | ~(energy[0] > 0)).double()
         ok = self._totals(wrong[None], device["event_offsets"])[0] == 0
         return gain.float(), pooled, ok

@@ -10,6 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from synthscape.bank.store import ClipStore
+from synthscape.spec.schema import Spec
 from synthscape_kernels import band
 from synthscape_kernels.place import reference_band
 
@@ -17,7 +19,7 @@ PEAK_LIMIT_DB: Final = -1.0
 GAIN_STEPS: Final = 256  # scene gains are whole steps of 1/256 dB, rounded down, so the limit always holds
 _KEPT_LENGTH: Final = 2**20  # longest transform whose tables and room are kept
 
-__all__ = ["band_bins", "band_energy", "reference_band", "scene_gain_db"]
+__all__ = ["band_bins", "band_energy", "reference_band", "scene_gain_db", "weights_in_groups"]
 
 
 def band_bins(n: int, sample_rate: int, low_hz: float, high_hz: float) -> tuple[int, int]:
@@ -70,6 +72,14 @@ def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz
     tables = (_kept_tables if m <= _KEPT_LENGTH else band.tables)(m)
     found: float = band.energy(x, first, last, m, *tables, _taps(), _workspace.room(m))
     return found
+
+
+def weights_in_groups(spec: Spec, bank: ClipStore) -> NDArray[np.float64]:
+    """Amplitude of each clip among those of its gain group, float64 [clips]: as recorded against as stored.
+
+    Calls of a track keep their relative level by it; calls that are placed by themselves need none.
+    """
+    return bank.numbers("peak") if spec.events.group == "track" else np.ones(len(bank))
 
 
 def scene_gain_db(peak: float) -> float:

@@ -23,7 +23,7 @@ from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
 from synthscape.mix.asked import active_as_played, bare, is_excerpt, no_level, signal_share, wanted_power
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import band_energy, reference_band, scene_gain_db
+from synthscape.mix.levels import band_energy, reference_band, scene_gain_db, weights_in_groups
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.propagation import wet
@@ -107,6 +107,7 @@ class Mixer:
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
         n = len(bank)
         self._share = np.nan_to_num(bank.numbers("signal_share"), nan=1.0) if self._snr.subtract_noise else np.ones(n)
+        self._weight = weights_in_groups(spec, bank)
         self._low_hz = bank.numbers("low_hz")
         self._high_hz = bank.numbers("high_hz")
         self._background_peak = np.zeros(0) if backgrounds is None else backgrounds.numbers("peak")
@@ -220,6 +221,7 @@ class Mixer:
         events["share"] = signal_share(plan, self._share)
         events["apart"] = self._surroundings.propagated(plan) | self._by_source
         events["wanted"] = wanted_power(plan, self._by_source)
+        events["weight"] = self._weight[plan.clip]
         n_events = np.diff(plan.event_offsets)
         n_samples = np.repeat(plan.n_samples, n_events)
         events["piece_onset"] = np.maximum(plan.clip_onset, 0)

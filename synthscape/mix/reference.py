@@ -111,6 +111,8 @@ def reference_scene(
     }[spec.events.snr.reference]
     gain = np.zeros(len(events))
     group = plan.gain_group[events.start : events.stop]
+    # Clips are stored with equal peaks; within a track they keep the levels they were recorded with.
+    weight = table["peak"].iloc[rows].to_numpy(np.float64) if spec.events.group == "track" else np.ones(len(events))
     for number in set(group.tolist()):
         g = group == number
         first_of = events.start + int(np.flatnonzero(g)[0])
@@ -120,11 +122,13 @@ def reference_scene(
         elif spec.events.level.mode == "source":
             distance_m = plan.distance_mm[first_of] / 1000
             above_db = (plan.source_level_db[first_of] - plan.background_spl_db[i]) / 256 - 20 * math.log10(distance_m)
-            pooled = np.sum(share[g] * at_source[g] * whole[g]) / (np.sum(whole[g]) * np.mean(background**2))
+            pooled = np.sum(weight[g] ** 2 * share[g] * at_source[g] * whole[g]) / (
+                np.sum(whole[g]) * np.mean(background**2)
+            )
         else:
-            pooled = np.sum(share[g] * signal[g] * samples[g]) / np.sum(noise[g] * samples[g])
+            pooled = np.sum(weight[g] ** 2 * share[g] * signal[g] * samples[g]) / np.sum(noise[g] * samples[g])
             above_db = plan.snr_db[first_of] / 256
-        gain[g] = 10 ** (above_db / 20) / math.sqrt(pooled)
+        gain[g] = weight[g] * 10 ** (above_db / 20) / math.sqrt(pooled)
     stems = gain[:, None] * unit
     mixed = background + stems.sum(axis=0)
     peak = float(np.abs(mixed).max())

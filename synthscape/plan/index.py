@@ -441,7 +441,7 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
         raise PlanError(
             f"events.group: track places whole tracks, which hold several {spec.classes.by}s; use classes.by: species"
         )
-    bank.require(("track_id", "track_onset_s"), "events.group: track places the calls of a track together")
+    bank.require(("track_id", "track_onset_s", "peak"), "events.group: track places the calls of a track together")
     table = pd.DataFrame(
         {
             "track": _text(bank, "track_id"),
@@ -452,7 +452,9 @@ def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int
         }
     )
     known = (table["track"].notna() & table["onset_s"].notna()).to_numpy()
-    table = table[usable & _keep(known, usable, filtered, "clips without a track")]
+    usable = usable & _keep(known, usable, filtered, "clips without a track")
+    levelled = ~np.isnan(bank.numbers("peak"))
+    table = table[usable & _keep(levelled, usable, filtered, "clips of tracks without a recorded level")]
     several = table.groupby("track")["class"].transform("nunique") > 1
     if several.any():
         filtered["clips of tracks with several classes"] += int(several.sum())

@@ -28,7 +28,8 @@ CHOICES = ("few_shot_detection", "call_type_mcq", "call_type_matching", "species
 @cache  # to load one takes a while
 def spec_of(task: str, *overrides: str) -> Spec:
     """A spec that needs no stores."""
-    return load_spec(task, ["bank=b", "backgrounds=c", "sample_rate=16000", *overrides])
+    settled = ["question.none_share=0"] if task in ("call_type_mcq", "call_type_matching", "species_matching") else []
+    return load_spec(task, ["bank=b", "backgrounds=c", "sample_rate=16000", *settled, *overrides])
 
 
 MAY_BE_NONE = ("few_shot_detection", "few_shot_scenes", "call_type_mcq", "call_type_matching", "species_matching")

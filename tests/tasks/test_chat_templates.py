@@ -9,7 +9,7 @@ import pytest
 from synthscape.errors import SpecError
 from synthscape.spec.schema import TASKS
 from synthscape.tasks.wording import check_templates, n_paraphrases, question
-from tests.tasks.test_chat import AUDIO, asked, item, one, spec_of
+from tests.tasks.test_chat import AUDIO, MAY_BE_NONE, asked, item, one, spec_of
 
 GOOD = "{examples} {query}"
 
@@ -22,7 +22,8 @@ def own(task: str, *texts: str, **more: str):
 @pytest.mark.parametrize("task", TASKS)
 def test_ours_are_right(task):
     """With and without none of the above, times, and with another placeholder."""
-    for overrides in ([], ["question.none_share=0.2", "wording.audio=[[audio]]", "wording.none=keine"]):
+    share = ["question.none_share=0.2"] if task in MAY_BE_NONE else []
+    for overrides in ([], [*share, "wording.audio=[[audio]]", "wording.none=keine"]):
         check_templates(task, spec_of(task, *overrides))
 
 
@@ -82,7 +83,6 @@ def test_none_must_be_offered_where_it_can_be_right():
         ("call_type_mcq", f"wording.none=x{AUDIO}", "wording.none"),
         ("call_type_mcq", "wording.none=A", "wording.none"),
         ("call_type_binary", "wording.no='Yes'", "wording.no"),
-        ("call_type_mcq", "question.with_times=true", "question.with_times"),
     ],
 )
 def test_words_that_do_not_do_are_named(task, override, key):

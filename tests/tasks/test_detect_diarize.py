@@ -173,15 +173,17 @@ def played(samples: NDArray[np.float32], ratio: Fraction) -> NDArray[np.float64]
     return scipy.signal.resample_poly(samples.astype(np.float64), p, q, window=taps)
 
 
-def begin_in(stem: NDArray[np.float64], wave: NDArray[np.float64]) -> int:
-    """The sample at which a waveform begins in a stem."""
-    return int(np.argmax(np.abs(scipy.signal.correlate(stem, wave, method="fft")))) - (len(wave) - 1)
+def found(stem: NDArray[np.float64], wave: NDArray[np.float64]) -> tuple[int, float]:
+    """The sample at which a waveform begins in a stem, and its gain there, without 10 ms at its ends, for fades."""
+    at = int(np.argmax(np.abs(scipy.signal.correlate(stem, wave, method="fft")))) - (len(wave) - 1)
+    inside = wave[RATE // 100 : -RATE // 100]
+    there = stem[at + RATE // 100 :][: len(inside)]
+    return at, float(there @ inside / (inside @ inside))
 
 
-def test_tracks_keep_their_spacing_in_the_stems(diarize: SpecOf, tracks: ClipStore) -> None:
-    """In the stems, calls of a track are as far apart as in their recording, times the ratio, to the sample.
-
-    Calls that the scene's edge cuts are left out.
+def test_tracks_keep_their_spacing_and_levels_in_the_stems(diarize: SpecOf, tracks: ClipStore) -> None:
+    """In the stems, calls of a track are as far apart as in their recording, times the ratio, and as loud to each
+    other: to the sample and 0.01 dB. Calls that the scene's edge cuts are left out.
     """
     spec = diarize("duration=5", "events.resample={choice: [0.9, 1, 1.1]}", "empty_share=0", "events.snr.db=10")
     batch = SceneGenerator(spec).render(range(40), stems=True)
@@ -190,6 +192,7 @@ def test_tracks_keep_their_spacing_in_the_stems(diarize: SpecOf, tracks: ClipSto
     row_of = {clip_id: row for row, clip_id in enumerate(tracks.clips["clip_id"])}
     inside = (batch.events["clip_onset"] >= 0) & (batch.events["clip_offset"] <= 5 * RATE)
     compared = {Fraction(9, 10): 0, Fraction(1): 0, Fraction(11, 10): 0}
+    worst_db = 0.0
     for (_, _), calls in batch.events[inside].groupby(["scene_id", "track_id"]):
         ratio = Fraction(calls["resample"].iloc[0])
         assert calls["resample"].nunique() == 1
@@ -199,17 +202,22 @@ def test_tracks_keep_their_spacing_in_the_stems(diarize: SpecOf, tracks: ClipSto
         first = clips.loc[clips["track_id"] == source["track_id"].iloc[0], "track_onset_s"].min()
         since = np.rint((source["track_onset_s"] - first).to_numpy() * RATE).astype(int)
         measured = [
-            begin_in(batch.stems[event].astype(np.float64), played(tracks.audio(row_of[clip_id]), ratio))
+            found(batch.stems[event].astype(np.float64), played(tracks.audio(row_of[clip_id]), ratio))
             for event, clip_id in calls["clip_id"].items()
         ]
         begins = [
             at - int(np.floor(delta * ratio + Fraction(1, 2)))
-            for at, delta in zip(measured, since.tolist(), strict=True)
+            for (at, _), delta in zip(measured, since.tolist(), strict=True)
         ]
         assert len(set(begins)) == 1
+        gains = np.array([gain for _, gain in measured]) / source["peak"].to_numpy()
+        worst_db = max(worst_db, float(np.ptp(20 * np.log10(gains))))
         compared[ratio] += len(calls)
+    print(f"{compared}: levels within {worst_db:.5f} dB")
 
+    assert worst_db < 0.01
     assert min(compared.values()) > 15
+    assert np.ptp(20 * np.log10(clips["peak"])) > 15
 
 
 def annotation(uri: str, calls: pd.DataFrame, labels: list[str]) -> Annotation:
