@@ -54,6 +54,7 @@ from synthscape_kernels.place import (
 
 PATCH: Final = 3  # in step with synthscape.plan.plan.ROLES
 LEAST_SNR_DB: Final = -100.0
+LEAST_S: Final = 0.02  # what is shorter is not audible, however loud
 MARGIN_DB: Final = 3.0  # that the 50 ms tables may be off by
 _10_LOG10_E: Final = 4.342944819032518
 
@@ -101,14 +102,14 @@ class Casting(NamedTuple):
 
 @compiled
 def _is_audible(job: Any, s: Any, at: Any, audible_db: Any) -> Any:
-    """By the tables: will event ``at`` have its band SNR, with a margin, and is half of it there?"""
+    """By the tables: will event ``at`` have its band SNR, with a margin, is it long enough, and half of it there?"""
     t = job.tables
     rules = t.rules[0]
     e = job.event[at]
     x = t.clip[e.clip]
     p, q = t.ratio[e.ratio].p, t.ratio[e.ratio].q
     whole = played_length(x.active_end, p, q) - x.active_start * p // q
-    if 2 * (e.offset - e.onset) < whole:
+    if 2 * (e.offset - e.onset) < whole or e.offset - e.onset < LEAST_S * rules.sample_rate:
         return False
     if job.background[s, 0].background == NOTHING:
         return True

@@ -33,6 +33,8 @@ APART_COLUMNS: Final = {
     "recordist": ("recordist",),
     "site": ("site",),
 }
+_SINGLE: Final = "clips of classes with a single"
+_FEWER: Final = "clips of classes with fewer than"
 _WEIGHTS: Final[dict[str, Callable[[int], int]]] = {
     "uniform": lambda count: 1,
     "sqrt": lambda count: math.isqrt(count << 20),
@@ -357,7 +359,7 @@ def _type_names(spec: Spec, bank: ClipStore) -> Text:
 
 
 def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: Counter[str]) -> Mask:
-    """Clips of classes that have an example and a query which share no recording, recordist or site.
+    """Clips of classes that have enough examples and queries, of which some share no recording, recordist or site.
 
     Others are left out of scenes too: a type that is heard but never asked about would give answers away.
     """
@@ -370,8 +372,23 @@ def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: C
         table = pd.DataFrame({"class": names, "value": values})[kept]
         unknown = table["value"].isna().astype(np.int64).groupby(table["class"]).sum()
         one = table.groupby("class")["value"].nunique() + unknown < 2
-        kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"clips of classes with a single {what}")
+        kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"{_SINGLE} {what}")
+    least = _least_clips(spec)
+    counts = names[kept].value_counts()
+    small = names.isin(counts[counts < least].index).to_numpy()
+    kept &= _keep(~small, kept, filtered, f"{_FEWER} the {least} that an item takes")
     return kept
+
+
+def _least_clips(spec: Spec) -> int:
+    """The fewest clips of one class that an item of the task can be made of: no clip is in it twice."""
+    question = spec.question
+    calls = 1 if spec.events.count is None else int(spec.events.count.bounds()[0])
+    if spec.task == "counting":
+        calls = question.most
+    if spec.task == "few_shot_scenes":
+        return int(question.support_calls.bounds()[0]) + calls
+    return (1 if spec.task in CHOICE_TASKS else int(question.examples.bounds()[0])) + calls
 
 
 def _sort_into_classes(
@@ -394,7 +411,7 @@ def _sort_into_classes(
     if not order:
         raise PlanError(
             f"{bank.path}: no class is left to place ({_listed(filtered) or 'all classes are too small'}); "
-            "loosen classes.include, classes.min_clips or licences, or ask for longer scenes"
+            f"{_advice(filtered)}loosen classes.include, classes.min_clips or licences, or ask for longer scenes"
         )
     number = {name: i for i, name in enumerate(order)}
     ids = np.where(usable, names.map(number).fillna(-1).to_numpy(dtype=np.int64), -1).astype(np.int32)
@@ -402,6 +419,17 @@ def _sort_into_classes(
     table = pd.DataFrame({"id": ids, "recording": recordings})[ids >= 0].groupby("id")["recording"]
     sizes, distinct = table.size(), table.nunique()
     return ids, [ClassEntry(name, int(sizes[i]), int(distinct[i])) for i, name in enumerate(order)]
+
+
+def _advice(filtered: Counter[str]) -> str:
+    """What to do where too little of each class can be asked about; empty where that is not why."""
+    reasons = " ".join(filtered)
+    said = ""
+    if _SINGLE in reasons:
+        said += "add recordings, or set question.apart: [] where examples and query may share theirs; "
+    if _FEWER in reasons:
+        said += "add clips, or ask for fewer in an item (question.examples, support_calls, most, or events.count); "
+    return said
 
 
 def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int32], filtered: Counter[str]) -> Groups:
@@ -514,9 +542,11 @@ def _by_medium(
         counts = np.bincount(leader_class[fits], minlength=n_classes)
         where = f"in medium {name!r} " if name else ""
         if weights_of is None and highest > (counts > 0).sum():
+            have = int((counts > 0).sum())
+            fewer = "1" if have == 1 else f"{{uniform_int: [1, {have}]}}"
             raise PlanError(
-                f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {int((counts > 0).sum())} "
-                f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer"
+                f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {have} "
+                f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer, classes.per_scene: {fewer}"
             )
         if spec.background.mix.probability > 0 and len(back) < 2 and backgrounds is not None:
             raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")

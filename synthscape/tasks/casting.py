@@ -308,7 +308,10 @@ class Casting:
         self._picked += 1
         if clip is None:
             side_name = "examples" if side == EXAMPLES else "the query"
-            raise MiscastError(f"no clip of {pools.classes[class_id].name} is left for {side_name}")
+            raise MiscastError(
+                f"no clip of {pools.classes[class_id].name} is left for {side_name}, of "
+                f"{len(self.stage.clips[class_id])}; ask for fewer, or leave small classes out with classes.min_clips"
+            )
         self._used.add(clip)
         if single and not np.isnan(pools.bandwidth_hz[clip]):
             hz = float(pools.bandwidth_hz[clip])
@@ -339,7 +342,10 @@ class Casting:
         name = self.pools.classes[class_id].name
         if len(own[0]) < n:
             raise MiscastError(f"only {len(own[0])} clips of {name} are left for the query")
-        reason = f"no other type has calls as long as those of {name}"
+        reason = (
+            f"no other type has calls as long as those of {name}; ask for fewer, add clips, or take duration less strictly "
+            "with fewer question.duration_bins"
+        )
         for other in self.other_types(label, class_id):
             if sum(map(min, self.stage.in_bin[class_id], self.stage.in_bin[other])) < n:
                 continue  # whoever is on which side

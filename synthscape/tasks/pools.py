@@ -19,12 +19,17 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
 from synthscape.plan.index import APART_COLUMNS
 from synthscape.plan.planner import Planner
-from synthscape.spec.schema import Spec
+from synthscape.spec.schema import CHOICE_TASKS, Spec
 from synthscape.tasks.deck import MODES
 from synthscape_kernels.ratios import GRID_P, GRID_Q
 
 _CELLS_PER_OCTAVE: Final = 1
 _DURATION_CELLS: Final = 4
+_FEWER_TYPES: Final = {  # what to set where an item needs more types than there are
+    **dict.fromkeys(CHOICE_TASKS, "lower question.options, "),
+    "call_type_same_different": "",
+    "few_shot_detection": "lower question.candidates, ",
+}
 
 Rows = NDArray[np.int64]
 
@@ -236,16 +241,17 @@ class Pools:
         Raises:
             PlanError: with counts of what it can.
         """
+        fewer = _FEWER_TYPES.get(self._spec.task, "")
         largest = max(len(stage.clips) for stage in self.stages)
         if largest < n:
             raise PlanError(
                 f"{self._path}: an item needs {n} types, the bank has {largest} that can be asked about"
-                f"{self._left_out()}; ask for fewer, or add recordings"
+                f"{self._left_out()}; {fewer + 'or ' if fewer else ''}add recordings"
             )
+        problems = []
         for mode in MODES:
             if mode not in modes:
                 continue
-            key = f"question.negatives.{mode}"
             most = max(self._most(stage, mode) for stage in self.stages)
             needed = n if mode in ("random", "cross_species") else 2
             if most < needed:
@@ -254,17 +260,19 @@ class Pools:
                     "same_genus": "species of one genus",
                     "same_family": "genera of one family",
                 }.get(mode, "species" if mode == "cross_species" else "types that surely differ")
-                raise PlanError(
-                    f"{key}: an item needs {needed} {what}, {self._path} has at most {most}{self._left_out()}; set it "
-                    "to 0, ask for fewer options, or add recordings"
+                problems.append(
+                    f"question.negatives.{mode}: an item needs {needed} {what}, {self._path} has at most {most}"
                 )
         if matched:
             most = max((len(cell) for stage in self.stages for cell in stage.cells), default=0)
             if most < n:
-                raise PlanError(
+                problems.append(
                     f"question.matched_share: an item needs {n} types alike in duration and frequency, {self._path} "
-                    f"has at most {most}; set it to 0, or ask for fewer options"
+                    f"has at most {most}"
                 )
+        if problems:
+            advice = f"set {'it' if len(problems) == 1 else 'them'} to 0, {fewer}"
+            raise PlanError(f"{'; '.join(problems)}{self._left_out()}; {advice}or add recordings")
 
     def _most(self, stage: Stage, mode: str) -> int:
         if mode == "within_species":
