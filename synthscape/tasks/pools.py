@@ -305,7 +305,7 @@ class Pools:
         return self._listed.get(clip, _NOTHING)
 
     def barred_backgrounds(self, clips: list[int], species: set[int]) -> set[int]:
-        """Backgrounds of a clip's recording or site, or on which the archive lists one of the species."""
+        """Backgrounds of a clip's recording or site, or in which one of the species is listed or annotated."""
         names = {self.species_name[code] for code in species if code >= 0}
         return self._barring.rows(clips, names)
 
@@ -353,6 +353,10 @@ class _Barring:
             for row, values in enumerate(backgrounds.columns(["also_species"])["also_species"].to_pylist()):
                 for value in values or ():
                     self._by_species[value].append(row)
+        if backgrounds.has("annotations"):
+            for row, annotations in enumerate(backgrounds.columns(["annotations"])["annotations"].to_pylist()):
+                for label in {annotation["label"] for annotation in annotations or ()} - {None}:
+                    self._by_species[label].append(row)
 
     def rows(self, clips: list[int], species: set[str]) -> set[int]:
         barred = {row for name in species for row in self._by_species.get(name, ())}
