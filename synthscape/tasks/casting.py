@@ -343,8 +343,8 @@ class Casting:
         if len(own[0]) < n:
             raise MiscastError(f"only {len(own[0])} clips of {name} are left for the query")
         reason = (
-            f"no other type has calls as long as those of {name}; ask for fewer, add clips, or take duration less strictly "
-            "with fewer question.duration_bins"
+            f"no other type has calls as long as those of {name}; ask for fewer, add clips, or take duration less "
+            "strictly with fewer question.duration_bins"
         )
         for other in self.other_types(label, class_id):
             if sum(map(min, self.stage.in_bin[class_id], self.stage.in_bin[other])) < n:
