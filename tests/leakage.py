@@ -62,6 +62,7 @@ def features(audio: NDArray[Any], rate: int, active: Sequence[tuple[int, int]] |
     """
     x = np.asarray(audio)
     x = x.astype(np.float32) / np.float32(SCALE) if x.dtype.kind == "i" else x.astype(np.float32, copy=False)
+    assert len(x), "a scene without samples: nothing can be measured in it"
     size = int(FRAME_S * rate)
     if len(x) < size:
         x = np.pad(x, (0, size - len(x)))
@@ -479,6 +480,12 @@ def auc_upper_bound(
     if parts is None:
         parts = np.random.default_rng(seed).permutation(np.arange(len(items)) % 5)[item_of]
     x = np.asarray(x, dtype=np.float32)
+    unknown = np.flatnonzero(
+        np.isnan(x).all(axis=0) & ~np.array([False] * x.shape[1] if categories is None else categories)
+    )
+    assert not len(unknown), (
+        f"columns {unknown.tolist()} were measured nowhere: what they would tell was not looked for"
+    )
     aucs, variances, weights = [], [], []
     for one in np.unique(parts):
         test = parts == one
@@ -495,6 +502,10 @@ def auc_upper_bound(
         with threadpool_limits(1):  # threads that wait for each other take ten times as long on a busy machine
             model.fit(x[~test], y[~test])
             scores = model.decision_function(x[test])
+        assert np.ptp(scores) > 0, (
+            "all rows have the same score: the classifier found nothing to begin with, as where the rows of an item "
+            "differ in their letter alone and one of them is right; ask with a row an item (`right`)"
+        )
         auc, variance = clustered_auc(scores, y[test], item_of[test])
         aucs.append(auc)
         variances.append(variance)

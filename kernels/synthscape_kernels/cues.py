@@ -54,6 +54,7 @@ from synthscape_kernels.place import (
 
 PATCH: Final = 3  # in step with synthscape.plan.plan.ROLES
 LEAST_SNR_DB: Final = -100.0
+LEAST_S: Final = 0.02  # what is shorter is not audible, however loud
 MARGIN_DB: Final = 3.0  # that the 50 ms tables may be off by
 _10_LOG10_E: Final = 4.342944819032518
 
@@ -87,7 +88,6 @@ KIND: Final = np.dtype(
         ("snr_node", np.int64),
         ("level_node", np.int64),  # of bare clips
         ("audible_db", np.float64),
-        ("audible_samples", np.int64),  # what is shorter is not heard, however loud
     ]
 )
 
@@ -101,15 +101,15 @@ class Casting(NamedTuple):
 
 
 @compiled
-def _is_audible(job: Any, s: Any, at: Any, kind: Any) -> Any:
-    """By the tables: will event ``at`` have its band SNR, with a margin, for long enough, and is half of it there?"""
+def _is_audible(job: Any, s: Any, at: Any, audible_db: Any) -> Any:
+    """By the tables: will event ``at`` have its band SNR, with a margin, is it long enough, and half of it there?"""
     t = job.tables
     rules = t.rules[0]
     e = job.event[at]
     x = t.clip[e.clip]
     p, q = t.ratio[e.ratio].p, t.ratio[e.ratio].q
     whole = played_length(x.active_end, p, q) - x.active_start * p // q
-    if 2 * (e.offset - e.onset) < whole or e.offset - e.onset < kind.audible_samples:
+    if 2 * (e.offset - e.onset) < whole or e.offset - e.onset < LEAST_S * rules.sample_rate:
         return False
     if job.background[s, 0].background == NOTHING:
         return True
@@ -137,7 +137,7 @@ def _is_audible(job: Any, s: Any, at: Any, kind: Any) -> Any:
             return False
         if behind > 0.0:
             snr_db += _10_LOG10_E * strict_math.log(in_band / call * (background / behind))
-    return snr_db >= kind.audible_db + MARGIN_DB
+    return snr_db >= audible_db + MARGIN_DB
 
 
 @compiled
@@ -185,7 +185,7 @@ def _place_call(job: Any, cast: Any, s: Any, begin: Any, at: Any, event: Any) ->
                 drawn = np.int64(attempt if cue.required else 0)
                 e.snr_db = _quantised_db(_event_value(job, s, kind.snr_node, event, drawn, SNR, ZERO))
             _no_propagation(job, at)
-            if cue.required and not _is_audible(job, s, at, kind):
+            if cue.required and not _is_audible(job, s, at, kind.audible_db):
                 reason = INAUDIBLE
         if reason == NO_REASON:
             return NO_REASON

@@ -21,7 +21,6 @@ from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.mix.asked import bare
 from synthscape.mix.batch import SceneBatch
 from synthscape.plan.plan import (
-    AUDIBLE_S,
     DB_STEPS,
     DROP_REASONS,
     EPOCH,
@@ -35,6 +34,7 @@ from synthscape.plan.plan import (
 )
 from synthscape.units import seconds_to_samples
 
+AUDIBLE_S: Final = 0.02  # what is shorter is not audible, however loud
 UNKNOWN: Final = "unknown"  # species without a name in `speaker`, licence that is not given
 
 _OF_CLIPS: Final = (

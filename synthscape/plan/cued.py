@@ -7,11 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from synthscape.plan.plan import AUDIBLE_S
 from synthscape.plan.program import ProgramBuilder
 from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
-from synthscape.units import seconds_to_samples
 from synthscape_kernels.cues import CAST_SCENE, CUE, KIND
 
 __all__ = ["CAST_SCENE", "CUE", "kinds_of_scenes"]
@@ -22,12 +20,9 @@ N_KINDS: Final = 3  # in step with synthscape.tasks.cast: clips, scenes, support
 def kinds_of_scenes(spec: Spec, builder: ProgramBuilder) -> NDArray[np.void]:
     """What the spec says of clips, scenes and support scenes: records of KIND; distributions go to the builder."""
 
-    audible_samples = seconds_to_samples(AUDIBLE_S, spec.sample_rate)
-
     def kind(duration: Distribution | None, snr_db: Distribution) -> tuple[Any, ...]:
         node = -1 if duration is None else builder.add(duration)
-        level = builder.add(spec.clips.level_dbfs)
-        return node, builder.add(snr_db), level, spec.events.snr.audible_db, audible_samples
+        return node, builder.add(snr_db), builder.add(spec.clips.level_dbfs), spec.events.snr.audible_db
 
     rows = [
         kind(spec.clips.duration, spec.clips.snr_db),

@@ -18,9 +18,9 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError, StoreError
 from synthscape.plan.callers import TAKES_CALLERS, caller_names, cast_columns, check_callers
 from synthscape.plan.community import Community, class_weights
-from synthscape.plan.plan import AUDIBLE_S
 from synthscape.spec.schema import CHOICE_TASKS, QUESTION_TASKS, Licences, Spec
 from synthscape.units import seconds_to_samples
+from synthscape_kernels.cues import LEAST_S
 from synthscape_kernels.place import BACKDROP_ROW, CLIP_ROW, MEMBER
 from synthscape_kernels.ratios import UNITY
 
@@ -34,6 +34,8 @@ APART_COLUMNS: Final = {
     "recordist": ("recordist",),
     "site": ("site",),
 }
+_SINGLE: Final = "clips of classes with a single"
+_FEWER: Final = "clips of classes with fewer than"
 _WEIGHTS: Final[dict[str, Callable[[int], int]]] = {
     "uniform": lambda count: 1,
     "sqrt": lambda count: math.isqrt(count << 20),
@@ -106,10 +108,10 @@ def build_index(
         absorbs = _text(bank, "medium").isin(("air", "water")).to_numpy()
         usable &= _keep(absorbs, usable, filtered, "clips without a medium that sound travels in (air, water)")
     if asked:
-        shortest = seconds_to_samples(AUDIBLE_S, spec.sample_rate) / min(1.0, spec.events.resample.bounds()[0])
+        shortest = seconds_to_samples(LEAST_S, spec.sample_rate) / min(1.0, spec.events.resample.bounds()[0])
         heard = bank.active[1] - bank.active[0] >= shortest
         usable &= _keep(
-            heard, usable, filtered, f"clips of calls under {AUDIBLE_S * 1000:g} ms, which count as inaudible"
+            heard, usable, filtered, f"clips of calls under {LEAST_S * 1000:g} ms, which count as inaudible"
         )
         usable &= _askable(spec, bank, names, usable, filtered)
     class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
@@ -363,7 +365,7 @@ def _type_names(spec: Spec, bank: ClipStore) -> Text:
 
 
 def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: Counter[str]) -> Mask:
-    """Clips of classes that have an example and a query which share no recording, recordist or site.
+    """Clips of classes that have enough examples and queries, of which some share no recording, recordist or site.
 
     Others are left out of scenes too: a type that is heard but never asked about would give answers away.
     """
@@ -374,10 +376,25 @@ def _askable(spec: Spec, bank: ClipStore, names: Text, usable: Mask, filtered: C
             bank.require(("recording_id",), "question.apart: recording keeps examples and query in different ones")
             kept &= _keep(values.notna().to_numpy(), kept, filtered, "clips without a recording_id")
         table = pd.DataFrame({"class": names, "value": values})[kept]
-        n_unknown = table["value"].isna().groupby(table["class"]).sum()
-        one = table.groupby("class")["value"].nunique() + n_unknown < 2
-        kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"clips of classes with a single {what}")
+        unknown = table["value"].isna().astype(np.int64).groupby(table["class"]).sum()
+        one = table.groupby("class")["value"].nunique() + unknown < 2
+        kept &= _keep(~names.isin(one[one].index).to_numpy(), kept, filtered, f"{_SINGLE} {what}")
+    least = _least_clips(spec)
+    counts = names[kept].value_counts()
+    small = names.isin(counts[counts < least].index).to_numpy()
+    kept &= _keep(~small, kept, filtered, f"{_FEWER} the {least} that an item takes")
     return kept
+
+
+def _least_clips(spec: Spec) -> int:
+    """The fewest clips of one class that an item of the task can be made of: no clip is in it twice."""
+    question = spec.question
+    calls = 1 if spec.events.count is None else int(spec.events.count.bounds()[0])
+    if spec.task == "counting":
+        calls = question.most
+    if spec.task == "few_shot_scenes":
+        return int(question.support_calls.bounds()[0]) + calls
+    return (1 if spec.task in CHOICE_TASKS else int(question.examples.bounds()[0])) + calls
 
 
 def _sort_into_classes(
@@ -400,7 +417,7 @@ def _sort_into_classes(
     if not order:
         raise PlanError(
             f"{bank.path}: no class is left to place ({_listed(filtered) or 'all classes are too small'}); "
-            "loosen classes.include, classes.min_clips or licences, or ask for longer scenes"
+            f"{_advice(filtered)}loosen classes.include, classes.min_clips or licences, or ask for longer scenes"
         )
     number = {name: i for i, name in enumerate(order)}
     ids = np.where(usable, names.map(number).fillna(-1).to_numpy(dtype=np.int64), -1).astype(np.int32)
@@ -408,6 +425,17 @@ def _sort_into_classes(
     table = pd.DataFrame({"id": ids, "recording": recordings})[ids >= 0].groupby("id")["recording"]
     sizes, distinct = table.size(), table.nunique()
     return ids, [ClassEntry(name, int(sizes[i]), int(distinct[i])) for i, name in enumerate(order)]
+
+
+def _advice(filtered: Counter[str]) -> str:
+    """What to do where too little of each class can be asked about; empty where that is not why."""
+    reasons = " ".join(filtered)
+    said = ""
+    if _SINGLE in reasons:
+        said += "add recordings, or set question.apart: [] where examples and query may share theirs; "
+    if _FEWER in reasons:
+        said += "add clips, or ask for fewer in an item (question.examples, support_calls, most, or events.count); "
+    return said
 
 
 def _groups(spec: Spec, bank: ClipStore, usable: Mask, class_ids: NDArray[np.int32], filtered: Counter[str]) -> Groups:
@@ -525,9 +553,11 @@ def _by_medium(
         counts = np.bincount(leader_class[fits], minlength=n_classes)
         where = f"in medium {name!r} " if name else ""
         if weights_of is None and highest > (counts > 0).sum():
+            have = int((counts > 0).sum())
+            fewer = "1" if have == 1 else f"{{uniform_int: [1, {have}]}}"
             raise PlanError(
-                f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {int((counts > 0).sum())} "
-                f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer"
+                f"classes.per_scene can ask for {highest:g} classes, but {bank.path} has {have} "
+                f"{where}({_listed(filtered) or 'nothing was filtered'}); ask for fewer, classes.per_scene: {fewer}"
             )
         if spec.background.mix.probability > 0 and len(back) < 2 and backgrounds is not None:
             raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")

@@ -21,7 +21,6 @@ NO_ROOM: Final = -1
 NO_IMPULSE: Final = -1
 PROCEDURAL_TAIL: Final = -2  # decaying noise in place of an impulse response
 NO_SPEAKER: Final = -1
-AUDIBLE_S: Final = 0.02  # what is shorter is not audible, however loud
 
 TARGET, DISTRACTOR, SUPPORT, PATCH = range(4)
 ROLES: Final = ("target", "distractor", "support", "patch")  # a patch is noise of a recording: mixed, not labelled

@@ -244,6 +244,7 @@ def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, wo
 def _batches(items: ItemPlan, stems: bool, n_samples: int) -> Iterator[ItemPlan]:
     """Items that are mixed together: as many as hold about ``n_samples``."""
     if not len(items):
+        yield items  # nothing could be planned: the shard holds nothing but its failures
         return
     largest = int(items.scenes.n_samples.max()) * int(np.diff(items.scene_offsets).max())
     if stems:

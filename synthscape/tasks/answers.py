@@ -13,7 +13,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.labels.batches import labelled_plan
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.regions import POS, Region, background_annotations, regions_of_spans, spans_of_scene
-from synthscape.labels.tables import UNKNOWN, audible
+from synthscape.labels.tables import AUDIBLE_S, UNKNOWN, audible
 from synthscape.mix.asked import active_as_played, bare
 from synthscape.mix.batch import SceneBatch
 from synthscape.plan.plan import PATCH, ROLES, TARGET, ScenePlan
@@ -62,10 +62,22 @@ def untrue_items(items: ItemPlan, batch: SceneBatch, audible_db: float) -> dict[
         s = int(np.searchsorted(plan.event_offsets, e, side="right")) - 1
         if not (batch.failures and s in batch.failures):
             failed[int(scene_item[s])] = (
-                f"{items.scene_ids[s]}: a call that must be heard has a band SNR of {batch.snr_band_db[e]:.1f} dB, "
-                f"expected {audible_db:g} dB or more: the 50 ms tables it was planned by were too far off"
+                f"{items.scene_ids[s]}: a call that must be heard {_why_lost(batch, e, audible_db)}"
             )
     return failed
+
+
+def _why_lost(batch: SceneBatch, e: int, audible_db: float) -> str:
+    snr_db = float(batch.snr_band_db[e])
+    n_samples = int(batch.plan.offset[e] - batch.plan.onset[e])
+    if n_samples < seconds_to_samples(AUDIBLE_S, batch.plan.sample_rate):
+        return f"is {n_samples} samples long, expected {AUDIBLE_S:g} s or more"
+    if np.isnan(snr_db):
+        return "has no band SNR: nothing is in its band, or the band lies beyond Nyquist as it is played"
+    return (
+        f"has a band SNR of {snr_db:.1f} dB, expected {audible_db:g} dB or more: the 50 ms tables it was planned by "
+        "were too far off"
+    )
 
 
 def marked_spans(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from synthscape.plan.plan import DISTRACTOR, NO_BACKGROUND, PATCH, SUPPORT, TARGET
 
@@ -14,8 +14,7 @@ CLIP, SCENE, SUPPORT_SCENE = range(3)  # kinds of scenes: length and SNR come fr
 QUERY: Final = "query"
 
 
-@dataclass(frozen=True)
-class Cue:
+class Cue(NamedTuple):
     """An event that a scene shall have: everything but when, and how loud.
 
     Attributes:

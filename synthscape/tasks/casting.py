@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthscape.errors import PlanError
 from synthscape.plan.plan import DISTRACTOR, NO_BACKGROUND, NOISE, PATCH, SUPPORT, TARGET
@@ -31,7 +32,7 @@ from synthscape.tasks.draws import (
     TYPES,
     Draws,
 )
-from synthscape.tasks.pools import Pools, Rows, Stage
+from synthscape.tasks.pools import Pools, Rows, Stage, sums
 from synthscape.units import seconds_to_samples
 from synthscape_kernels.draws import Program
 
@@ -40,6 +41,9 @@ RELATED: Final = ("within_species", "same_genus", "same_family")
 _OCTAVE: Final = 2.0
 _LEAST_PATCH_S: Final = 0.05
 _FROM_CALL_S: Final = 0.05  # a block of the band tables: nearer to the call they hold some of it
+
+
+_InBins = tuple[Rows, NDArray[np.int64], NDArray[np.int64]]  # clips, the bin of each, how many in each bin
 
 
 class MiscastError(PlanError):
@@ -98,7 +102,6 @@ class Casting:
 
     Attributes:
         card: what is fixed about the item.
-        labels: the types that are asked about.
     """
 
     def __init__(self, props: Props, card: Card, draws: Draws, picks: Draws, query_share: float):
@@ -108,16 +111,28 @@ class Casting:
         self.card = card
         self.draws = draws
         self.picks = picks
-        self.labels: list[int] = []
+        self.labels = []
         self.stage: Stage = self.pools.stages[draws.weighted(STAGE, 0, self.pools.stage_before)]
         self._cell: dict[int, Rows] | None = None
         self._query_share = query_share
+        self._flagged = props.spec.events.resample_infeasible == "flag"
         self._stand_ins: set[int] = set()
         self._played: dict[int, tuple[int, bool]] = {}
-        self._by_side: dict[int, tuple[Rows, Rows]] = {}
+        self._sides: dict[int, tuple[Rows, NDArray[np.int8]]] = {}  # clips of types, and the side of each
+        self._by_side: dict[tuple[int, int], Rows] = {}
         self._used: set[int] = set()
         self._picked = 0  # slots of CLIPS in use
         self._low_hz, self._high_hz = np.inf, 0.0  # effective bandwidths of the single clips so far
+
+    @property
+    def labels(self) -> list[int]:
+        """The types that are asked about."""
+        return self._labels
+
+    @labels.setter
+    def labels(self, labels: list[int]) -> None:
+        self._labels = labels
+        self._asked_species = {self.pools.species[label] for label in labels}
 
     # Types
 
@@ -139,8 +154,7 @@ class Casting:
             groups = self.pools.groups(stage, mode)
             if not groups:
                 raise MiscastError(f"no related types by {mode} in {stage.name or 'the bank'}")
-            weights = [int(stage.weights_of(group)[-1]) for group in groups]
-            group = groups[self.draws.weighted(TYPES, 0, np.append(0, np.cumsum(weights)))]
+            group = groups[self.draws.weighted(TYPES, 0, stage.groups_before[mode])]
             self._draw_types(chosen, n, 1, group, mode)
             for turn, wider in enumerate(RELATED[RELATED.index(mode) + 1 :], start=2):
                 if len(chosen) < n:
@@ -160,21 +174,26 @@ class Casting:
         kin = {"same_genus": self.pools.species, "same_family": self.pools.genus, "cross_species": self.pools.species}
         distinct = kin.get(mode) if among is not None or mode == "cross_species" else None
 
-        def fits(one: int) -> bool:
-            if distinct is not None and any(distinct[one] == distinct[other] for other in chosen):
-                return False
-            return all(self.pools.differ(one, other) for other in chosen)
+        differ = self.pools.differ
 
+        def goes_with(one: int, other: int) -> bool:
+            return differ(one, other) and (distinct is None or distinct[one] != distinct[other])
+
+        left = among
+        if left is not None:  # few: those that fit are listed
+            left = [one for one in left if all(goes_with(one, other) for other in chosen)]
         for k in range(TRIES * n):
-            if len(chosen) == n:
+            if len(chosen) == n or left == []:
                 return
-            if among is not None:  # few: those that fit are listed
-                left = [one for one in among if fits(one)]
-                if not left:
-                    return
-                chosen.append(left[self.draws.weighted(TYPES, turn * 4096 + k, self.stage.weights_of(left))])
-            elif fits(one := self.draws.weighted(TYPES, turn * 4096 + k, before)):
-                chosen.append(one)
+            at = TYPES, turn * 4096 + k
+            if left is not None:
+                one = left[self.draws.weighted(*at, self.stage.weights_of(left))]
+                left = [other for other in left if goes_with(other, one)]
+            else:
+                one = self.draws.weighted(*at, before)
+                if not all(goes_with(one, other) for other in chosen):
+                    continue
+            chosen.append(one)
 
     def other_types(self, slot: int, anchor: int, near_too: bool = False) -> Iterator[int]:
         """Types that are not asked about, in random order: related to ``anchor`` by the card's mode, then wider ones.
@@ -185,11 +204,10 @@ class Casting:
             near_too: types will do that can't be told apart for sure.
         """
         pools, stage, mode = self.pools, self.stage, self.card.mode
-        asked_species = {int(pools.species[label]) for label in self.labels}
         seen = self._stand_ins.union(self.labels)
 
         def fits(one: int) -> bool:
-            if one in seen or (mode == "cross_species" and int(pools.species[one]) in asked_species):
+            if one in seen or (mode == "cross_species" and pools.species[one] in self._asked_species):
                 return False
             return near_too or all(pools.differ(one, label) for label in self.labels)
 
@@ -224,11 +242,27 @@ class Casting:
 
     def on_side(self, class_id: int, side: int) -> Rows:
         """Clips of a type on one side of the item: EXAMPLES or QUERIES, rows of the bank."""
-        if class_id not in self._by_side:
-            rows = self.stage.clips[class_id] if self._cell is None else self._cell[class_id]
-            there = self.picks.sides(SIDES, self.pools.provenance, rows, self._query_share)
-            self._by_side[class_id] = rows[there == EXAMPLES], rows[there == QUERIES]
-        return self._by_side[class_id][side]
+        found = self._by_side.get((class_id, side))
+        if found is None:
+            if class_id not in self._sides:
+                rows = (self._cell or self.stage.clips)[class_id]
+                there = self.picks.sides(SIDES, self.pools.provenance, rows, self._query_share)
+                self._sides[class_id] = rows, there
+            rows, there = self._sides[class_id]
+            found = self._by_side[class_id, side] = rows[there == side]
+        return found
+
+    def _playable(self, ratio: int) -> NDArray[np.bool_]:
+        """Which clips lose nothing beyond Nyquist at a ratio (an index), [clips]."""
+        return self.pools.feasible(int(self.props.planner.ratio_p[ratio]), int(self.props.planner.ratio_q[ratio]))
+
+    def _in_bins(self, class_id: int, ratio: int) -> _InBins:
+        """Clips of a type for the query that can be played at a ratio, their duration bins, how many are in each."""
+        rows = self.on_side(class_id, QUERIES)
+        if not self._flagged:
+            rows = rows[self._playable(ratio)[rows]]
+        bins = self.pools.bin[rows]
+        return rows, bins, np.bincount(bins, minlength=self.pools.n_bins)
 
     def call(
         self,
@@ -239,7 +273,7 @@ class Casting:
         role: int,
         required: bool = False,
         single: bool = False,
-        duration_bin: int | None = None,
+        pool: Rows | None = None,
     ) -> Cue:
         """Draw a clip of a type: of its side, not yet used, which can be played so.
 
@@ -250,41 +284,44 @@ class Casting:
             role: of the event.
             required: it must be audible.
             single: it is heard by itself, so its effective bandwidth must be like the others'.
-            duration_bin: only of this duration.
+            pool: only one of these.
 
         Raises:
             MiscastError: there is none.
         """
         ratio, backwards = played
-        p, q = int(self.props.planner.ratio_p[ratio]), int(self.props.planner.ratio_q[ratio])
-        pools = self.pools
-        species = {int(pools.species[label]) for label in self.labels}
-        own = int(pools.species[class_id])
-        flagged = self.spec.events.resample_infeasible == "flag"
+        pools, used = self.pools, self._used
+        playable = None if self._flagged else self._playable(ratio)
 
         def admits(clip: int) -> bool:
-            if clip in self._used or not (flagged or pools.feasible(clip, p, q)):
+            if clip in used or not (playable is None or playable[clip]):
                 return False
             if single:
                 hz = float(pools.bandwidth_hz[clip])
                 if max(self._high_hz, hz) > _OCTAVE * min(self._low_hz, hz):
                     return False
-            heard_too = pools.also_heard(clip)
-            return not heard_too or not (heard_too - {own}) & species
+            return not self._hears_asked(clip, class_id)
 
-        pool = self.on_side(class_id, side)
-        if duration_bin is not None:
-            pool = pool[pools.bin[pool] == duration_bin]
+        if pool is None:
+            pool = self.on_side(class_id, side)
         clip = self.picks.pick(CLIPS, self._picked, pool, admits)
         self._picked += 1
         if clip is None:
             side_name = "examples" if side == EXAMPLES else "the query"
-            raise MiscastError(f"no clip of {pools.classes[class_id].name} is left for {side_name}")
+            raise MiscastError(
+                f"no clip of {pools.classes[class_id].name} is left for {side_name}, of "
+                f"{len(self.stage.clips[class_id])}; ask for fewer, or leave small classes out with classes.min_clips"
+            )
         self._used.add(clip)
         if single and not np.isnan(pools.bandwidth_hz[clip]):
             hz = float(pools.bandwidth_hz[clip])
             self._low_hz, self._high_hz = min(self._low_hz, hz), max(self._high_hz, hz)
         return Cue(clip, class_id, ratio, backwards, role, required)
+
+    def _hears_asked(self, clip: int, class_id: int) -> bool:
+        """Does the archive say that another species than the clip's is audible in it, and is it asked about?"""
+        heard_too = self.pools.also_heard(clip)
+        return bool(heard_too) and bool((heard_too - {self.pools.species[class_id]}) & self._asked_species)
 
     def examples(self, label: int, n: int) -> list[Cue]:
         """Example clips of the ``label``-th type."""
@@ -299,56 +336,70 @@ class Casting:
         Both are drawn for every call, whatever is used, and stand-ins are of the same duration bin, ratio and
         direction: neither their number nor what they look like tells which is which. All stand-ins are of one type.
         """
-        class_id, stage = self.labels[label], self.stage
-        reason = MiscastError(f"no other type has calls as long as those of {self.pools.classes[class_id].name}")
+        class_id = self.labels[label]
+        ratio = self.played(label)[0]
+        own = self._in_bins(class_id, ratio)
+        name = self.pools.classes[class_id].name
+        if len(own[0]) < n:
+            raise MiscastError(f"only {len(own[0])} clips of {name} are left for the query")
+        reason = (
+            f"no other type has calls as long as those of {name}; ask for fewer, add clips, or take duration less "
+            "strictly with fewer question.duration_bins"
+        )
         for other in self.other_types(label, class_id):
-            if stage.bins_of[class_id].isdisjoint(stage.bins_of[other]):
+            if sum(map(min, self.stage.in_bin[class_id], self.stage.in_bin[other])) < n:
+                continue  # whoever is on which side
+            others = self._in_bins(other, ratio)
+            pairs = np.minimum(own[2], others[2])
+            if int(pairs.sum()) < n:
                 continue
-            own, others = (self.pools.bin[self.on_side(one, QUERIES)] for one in (class_id, other))
-            bins = sorted(set(own.tolist()) & set(others.tolist()))
-            if not bins:
-                continue
+            bins = np.flatnonzero(pairs).tolist()
             before, picked = set(self._used), self._picked
             try:
-                calls = [self._pair(label, other, bins, k, k < right, k < n_required) for k in range(n)]
+                calls = []
+                for k in range(n):
+                    call, stand_in = self._pair(label, other, bins, own, others, k, k < n_required)
+                    calls.append(call if k < right else stand_in)
                 self._stand_ins.add(other)  # nothing else is of this type, so the number of types tells nothing
                 return calls
             except MiscastError as error:
-                reason, self._used, self._picked = error, before, picked + n
-        raise reason
+                reason, self._used, self._picked = str(error), before, picked + n
+        raise MiscastError(reason)
 
-    def _pair(self, label: int, other: int, bins: list[int], k: int, right: bool, required: bool) -> Cue:
-        """A call of a type, or one that stands in for it: both are drawn, from one of these duration bins."""
+    def _pair(
+        self, label: int, other: int, bins: list[int], own: _InBins, others: _InBins, k: int, required: bool
+    ) -> tuple[Cue, Cue]:
+        """A call of a type, and one that stands in for it, from one of these duration bins."""
         class_id, played = self.labels[label], self.played(label)
-        weights = [len(self.stage.by_bin[class_id, one]) for one in bins]
-        first = self.picks.weighted(ORDER, 8192 + label * 256 + k, np.append(0, np.cumsum(weights)))
+        weights = self.stage.in_bin[class_id]
+        first = self.picks.weighted(ORDER, 8192 + label * 256 + k, sums(weights[one] for one in bins))
         for one in bins[first:] + bins[:first]:
             call = None
             try:
-                call = self.call(class_id, QUERIES, played, role=TARGET, required=required, duration_bin=one)
-                stand_in = self.call(other, QUERIES, played, role=DISTRACTOR, required=required, duration_bin=one)
+                pool = own[0][own[1] == one]
+                call = self.call(class_id, QUERIES, played, role=TARGET, required=required, pool=pool)
+                pool = others[0][others[1] == one]
+                return call, self.call(other, QUERIES, played, role=DISTRACTOR, required=required, pool=pool)
             except MiscastError as error:
-                reason = error
+                reason = str(error)
                 if call is not None:
                     self._used.discard(call.clip)
-                continue
-            return call if right else stand_in
-        raise reason
+        raise MiscastError(reason)
 
     def distractors(self, slot: int, side: int = QUERIES, near_too: bool = False) -> list[Cue]:
         """Calls that are not asked about, each of a type related to one that is."""
         cues = []
         for k in range(self.number(self.props.nodes.distractors, slot)):
             label = self.picks.below(ORDER, 64 + slot * 64 + k, len(self.labels))
-            reason = MiscastError(f"no other type than {self.pools.classes[self.labels[label]].name}")
+            reason = f"no other type than {self.pools.classes[self.labels[label]].name}"
             for other in self.other_types(64 + slot * 64 + k, self.labels[label], near_too):
                 try:
                     cues.append(self.call(other, side, self.played(label), role=DISTRACTOR))
                     break
                 except MiscastError as error:
-                    reason = error
+                    reason = str(error)
             else:
-                raise reason
+                raise MiscastError(reason)
         return cues
 
     def patches(self, slot: int, side: int = QUERIES) -> list[Cue]:
@@ -365,15 +416,16 @@ class Casting:
         for k in range(self.number(self.props.nodes.patches, 16 + slot)):
             label = self.picks.below(ORDER, 4096 + slot * 64 + k, len(self.labels))
             ratio, backwards = self.played(label)
-            p, q = int(self.props.planner.ratio_p[ratio]), int(self.props.planner.ratio_q[ratio])
-
-            def admits(clip: int, p: int = p, q: int = q) -> bool:
-                there = clip not in self._used and pools.feasible(clip, p, q)
-                return there and bool(stretches(clip))
-
+            playable = self._playable(ratio)
             for turn in range(16):
                 at = (slot * 64 + k) * 16 + turn
                 class_id = self.picks.weighted(PATCHES, at * 256, self.stage.before)
+
+                def admits(clip: int, class_id: int = class_id, playable: NDArray[np.bool_] = playable) -> bool:
+                    if clip in self._used or not playable[clip] or self._hears_asked(clip, class_id):
+                        return False
+                    return bool(stretches(clip))
+
                 clip = self.picks.pick(PATCHES, at * 2 + 1, self.on_side(class_id, side), admits)
                 if clip is not None:
                     break
@@ -405,11 +457,10 @@ class Casting:
         """Draw the backgrounds of examples and of the query: the same files, or others. True for others.
 
         None is of a recording or site of any clip of the item, none is known to hold a species that is asked about.
+        Clips count that were drawn and are not used, so that backgrounds are the same whatever is right.
         """
         spec = self.spec
-        clips = [cue.clip for scene in (*examples, *query) for cue in scene.cues]
-        species = {int(self.pools.species[label]) for label in self.labels}
-        barred = self.pools.barred_backgrounds(clips, species)
+        barred = self.pools.barred_backgrounds(sorted(self._used), self._asked_species)
         shift = self.draws.uniform(BACKDROPS, 0) < spec.question.domain_shift
         first = self._backgrounds(0, barred)
         second = self._backgrounds(1, barred | {row for row in first if row >= 0}) if shift else first

@@ -42,9 +42,13 @@ class Choice:
         pools.check(needed, all_modes(spec), spec.question.matched_share > 0)
 
     def cast(self, casting: Casting) -> Cast:
-        """The set of types is drawn, then their order; the card says which is right."""
+        """The set of types is drawn, then their order; the card says which is right.
+
+        Where the answer may be none, every item draws one type more than it shows: if only those did whose answer it
+        is, their options would be related otherwise (of a species with two types, one may be left by itself).
+        """
         n, right = casting.card.n, casting.card.right
-        types = casting.types(n if right else n + 1)
+        types = casting.types(n + (casting.spec.question.none_share > 0))
         asked = right[0] if right else n
         names = letters(n)
         call = casting.call(types[asked], QUERIES, casting.played(asked), role=TARGET, required=True, single=True)

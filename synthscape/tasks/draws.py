@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ DECK, TYPES, SIDES, CLIPS, NUMBERS, BACKDROPS, RATIOS, DIRECTIONS, PATCHES, WORD
     range(40, 54)
 )
 
-TRIES: Final = 64  # then what is admitted is listed and drawn from
+TRIES: Final = 64  # at most; then what is admitted is listed and drawn from
 
 
 class Draws:
@@ -53,10 +54,9 @@ class Draws:
             order[i], order[j] = order[j], order[i]
         return order
 
-    def weighted(self, purpose: int, slot: int, before: NDArray[np.int64]) -> int:
+    def weighted(self, purpose: int, slot: int, before: Sequence[int]) -> int:
         """An index i with chance ``before[i + 1] - before[i]`` of ``before[-1]``, sums of whole weights."""
-        at = int(self.uniform(purpose, slot) * int(before[-1]))
-        return int(np.searchsorted(before, at, side="right")) - 1
+        return bisect_right(before, int(self.uniform(purpose, slot) * before[-1])) - 1
 
     def sides(self, purpose: int, codes: NDArray[np.int64], clips: NDArray[np.int64], share: float) -> NDArray[np.int8]:
         """The side each clip is on, 1 with chance ``share``, -1 for neither: see :func:`sides_of`."""
@@ -67,10 +67,9 @@ class Draws:
     def pick(self, purpose: int, slot: int, pool: NDArray[np.int64], admits: Callable[[int], bool]) -> int | None:
         """One of the pool that is admitted, all alike; None if none is. Uses slots from ``slot * 128`` on."""
         n = len(pool)
-        if n > TRIES:
-            for k in range(TRIES):
-                one = int(pool[self.below(purpose, slot * 128 + k, n)])
-                if admits(one):
-                    return one
+        for k in range(min(n, TRIES)):
+            one = int(pool[self.below(purpose, slot * 128 + k, n)])
+            if admits(one):
+                return one
         admitted = [one for one in pool.tolist() if admits(one)]
         return admitted[self.below(purpose, slot * 128 + TRIES, len(admitted))] if admitted else None

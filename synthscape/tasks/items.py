@@ -18,7 +18,7 @@ from synthscape.plan.plan import DROP_REASONS, EPOCH, ScenePlan
 from synthscape.plan.planner import Planner, scene_numbers
 from synthscape.spec.question_checks import MOST_QUESTIONS
 from synthscape.spec.schema import QUESTION_TASKS, Spec
-from synthscape.tasks.cast import Cast
+from synthscape.tasks.cast import Cast, Cue
 from synthscape.tasks.casting import Casting, MiscastError, Nodes, Props
 from synthscape.tasks.catalogue import TASKS
 from synthscape.tasks.deck import Deck, card_of
@@ -184,26 +184,16 @@ class ItemPlanner:
     def _plan_scenes(self, casts: list[tuple[int, Cast, int]]) -> ScenePlan:
         numbers: list[int] = []
         scenes: list[tuple[int, ...]] = []
-        cues: list[tuple[int, ...]] = []
+        cues: list[Cue] = []
         for _, cast, base in casts:
             for k, scene in enumerate(cast.scenes):
                 first = len(cues)
-                cues += [
-                    (
-                        self._props.pools.member[cue.clip],
-                        cue.class_id,
-                        cue.ratio,
-                        cue.backwards,
-                        cue.role,
-                        cue.required,
-                        cue.start,
-                        cue.end,
-                    )
-                    for cue in scene.cues
-                ]
+                cues += scene.cues
                 numbers.append(base + k)
                 scenes.append((first, len(cues), scene.kind, *scene.backgrounds))
-        return self._planner.plan_cast(np.array(numbers, np.int64), np.array(scenes, CAST_SCENE), np.array(cues, CUE))
+        records = np.array(cues, CUE)  # a cue's fields are the record's, but for the number of its clip
+        records["member"] = self._props.pools.member[records["member"]]
+        return self._planner.plan_cast(np.array(numbers, np.int64), np.array(scenes, CAST_SCENE), records)
 
     def _as_items(
         self, items: NDArray[np.int64], planned: dict[int, tuple[Cast, ScenePlan, int]], failures: dict[int, str]

@@ -17,14 +17,16 @@ PHRASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "detect_diarize": (
         "Who calls when? For each call write a line: onset and offset in seconds, lowest and highest "
-        "frequency in Hz, species, caller. Number the callers of a species by their first call. If there are "
-        "none, answer {none}.",
+        "frequency in Hz, species, caller. Number the callers of a species by their first call, as species_1, "
+        "species_2. If there are none, answer {none}.",
         "List every call with its caller, one per line: times in s, frequency bounds in Hz, species, and the "
         "individual as species_number, counted from 1 in order of appearance. Without calls, write {none}.",
         "Separate the animals in this recording. Each call gets a line with start-end in seconds, low-high in"
-        " Hz, its species and which individual of that species it is; {none} stands for no calls at all.",
+        " Hz, its species and its individual: species_1 for the first that is heard, then species_2 and so on; {none} "
+        "stands for no calls at all.",
         "Annotate calls and callers: one line a call, with its times (s), frequency range (Hz), species and a"
-        " label of the caller that stays the same throughout. Answer {none} if no animal is heard.",
+        " label of the caller that stays the same throughout: species_number, in order of first calls. Answer "
+        "{none} if no animal is heard.",
     ),
     "few_shot_detection": (
         "Each lettered sound is given by example calls.\n"
@@ -157,7 +159,7 @@ PHRASES: Final[dict[str, tuple[str, ...]]] = {
         "Listen for calls like these: {examples}\n"
         "{background}\n"
         "Count them in this recording: {query}\n"
-        "Give the number only; it may be 0. {ask_times}",
+        "Give their number; it may be 0. {ask_times}",
         "Call type: {examples}\n"
         "{background}\n"
         "Recording: {query}\n"

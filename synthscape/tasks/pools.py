@@ -6,7 +6,9 @@ Call-type identity is (species, type), see ``classes.by``; ratio and direction b
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -17,12 +19,17 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import PlanError
 from synthscape.plan.index import APART_COLUMNS
 from synthscape.plan.planner import Planner
-from synthscape.spec.schema import Spec
+from synthscape.spec.schema import CHOICE_TASKS, Spec
 from synthscape.tasks.deck import MODES
 from synthscape_kernels.ratios import GRID_P, GRID_Q
 
 _CELLS_PER_OCTAVE: Final = 1
 _DURATION_CELLS: Final = 4
+_FEWER_TYPES: Final = {  # what to set where an item needs more types than there are
+    **dict.fromkeys(CHOICE_TASKS, "lower question.options, "),
+    "call_type_same_different": "",
+    "few_shot_detection": "lower question.candidates, ",
+}
 
 Rows = NDArray[np.int64]
 
@@ -33,24 +40,26 @@ class Stage:
 
     name: str
     clips: dict[int, Rows]  # by class, rows of the bank
-    before: NDArray[np.int64]  # [classes + 1] sums of the classes' weights
+    weights: list[int]  # of all classes, 0 for those that are not in it
+    before: list[int]  # [classes + 1] sums of the weights
     backgrounds: Rows
-    by_bin: dict[tuple[int, int], Rows]  # by class and duration bin
-    bins_of: dict[int, set[int]] = field(default_factory=dict)  # duration bins of each class
+    in_bin: dict[int, list[int]]  # clips of each class by duration bin
     cells: list[dict[int, Rows]] = field(default_factory=list)  # clips alike in duration and frequency, by class
     of_species: dict[int, list[int]] = field(default_factory=dict)  # classes
     of_genus: dict[int, list[int]] = field(default_factory=dict)
     of_family: dict[int, list[int]] = field(default_factory=dict)
+    relatives: dict[int, dict[str, list[int]]] = field(default_factory=dict)  # known so far, see Pools.relatives
+    groups: dict[str, list[list[int]]] = field(default_factory=dict)  # by mode; see Pools.groups
+    groups_before: dict[str, list[int]] = field(default_factory=dict)  # sums of their weights
 
     @property
     def weight(self) -> int:
         """Of all its classes."""
-        return int(self.before[-1])
+        return self.before[-1]
 
-    def weights_of(self, classes: list[int]) -> NDArray[np.int64]:
-        """Sums of the weights of these classes, from 0 on, int64 [n + 1]."""
-        weights = self.before[1:] - self.before[:-1]
-        return np.append(0, np.cumsum(weights[classes]))
+    def weights_of(self, classes: list[int]) -> list[int]:
+        """Sums of the weights of these classes, from 0 on, [n + 1]."""
+        return sums(self.weights[one] for one in classes)
 
 
 class Pools:
@@ -59,7 +68,8 @@ class Pools:
     Attributes:
         stages: what may be together in an item, each with its types.
         species, genus, family: code of each class, -1 where it is not known.
-        bin: duration bin of each clip, of ``question.duration_bins`` equally filled ones.
+        n_bins: ``question.duration_bins``.
+        bin: duration bin of each clip, of ``n_bins`` equally filled ones.
         length, active: samples of each clip, and of its active part.
         bandwidth_hz: effective bandwidth of each clip, NaN where it is not known.
         provenance: int64 [columns, clips]: codes of what examples and query must differ in, -1 where it is not known.
@@ -74,36 +84,38 @@ class Pools:
         self._usable = np.flatnonzero(self.class_ids >= 0)
         first = np.zeros(len(self.classes), np.int64)
         first[self.class_ids[self._usable][::-1]] = self._usable[::-1]  # the first clip of each class
-        self.species, self.genus, self.family = (_codes(_text(bank, name))[first] for name in _TAXA)
+        self.species, self.genus, self.family = (_codes(_text(bank, name))[first].tolist() for name in _TAXA)
         fine = _text(bank, spec.classes.column or "cluster")
         coarse = _text(bank, spec.classes.coarse or "")
         by_type = spec.classes.by == "type"
-        self._named = _text(bank, "call_type").notna().to_numpy()[first] if by_type else np.ones(len(first), bool)
-        self._fine, self._coarse = _codes(fine)[first], _codes(coarse)[first]
+        self._named = [not by_type] * len(first)
+        if by_type:
+            self._named = _text(bank, "call_type").notna().to_numpy()[first].tolist()
+        self._fine, self._coarse = _codes(fine)[first].tolist(), _codes(coarse)[first].tolist()
         self._coarse_known = by_type and spec.classes.coarse is not None
 
         start, end = bank.active
         self.active = end - start
         self.active_start, self.active_end, self.length = start, end, bank.lengths
-        self.bin = _bins(self.active, self._usable, spec.question.duration_bins)
+        self.n_bins = spec.question.duration_bins
+        self.bin = _bins(self.active, self._usable, self.n_bins)
         self.bandwidth_hz = bank.numbers("bandwidth_hz")
         low, high = bank.numbers("low_hz"), bank.numbers("high_hz")
         self._centre_hz = np.sqrt(np.maximum(low, 1.0) * np.maximum(high, 1.0))
-        self.min_ratio = index.tables["clip"]["min_ratio"]
+        self._least = np.ascontiguousarray(index.tables["clip"]["min_ratio"]).astype(np.int64)
+        self._feasible: dict[tuple[int, int], NDArray[np.bool_]] = {}
         self.provenance = _provenance(bank, spec.question.apart)
         self._listed = _listed_species(bank, self._usable)
         self.member = np.full(len(bank), -1, np.int64)
         self.member[index.tables["member"]["clip"]] = np.arange(len(index.tables["member"]))
         self.species_name = {
-            int(code): name
-            for code, name in zip(self.species, _text(bank, "species").iloc[first], strict=True)
-            if code >= 0
+            code: name for code, name in zip(self.species, _text(bank, "species").iloc[first], strict=True) if code >= 0
         }
         self._barring = _Barring(bank, backgrounds)
         self.stages = self._make_stages(index, bank, by_unit)
         if not self.stages:
             raise PlanError(f"{bank.path}: no class is left to ask about; see what was left out with `synthscape plan`")
-        self.stage_before = np.append(0, np.cumsum([stage.weight for stage in self.stages]))
+        self.stage_before = sums(stage.weight for stage in self.stages)
 
     def _make_stages(self, index: Any, bank: ClipStore, by_unit: bool) -> list[Stage]:
         tables = index.tables
@@ -124,18 +136,14 @@ class Pools:
                     if len(rows) and self._can_be_asked(rows):
                         clips[class_id] = np.sort(rows)
                 if clips:
-                    there = np.zeros(len(self.classes), np.int64)
-                    there[list(clips)] = weights[list(clips)]
+                    there = [int(weights[one]) if one in clips else 0 for one in range(len(self.classes))]
                     label = " ".join(part for part in (name, one) if part)
                     stages.append(self._stage(label, clips, there, back))
         return stages
 
-    def _stage(self, name: str, clips: dict[int, Rows], weights: NDArray[np.int64], back: Rows) -> Stage:
-        by_bin: dict[tuple[int, int], Rows] = {}
-        for class_id, rows in clips.items():
-            for one in np.unique(self.bin[rows]).tolist():
-                by_bin[class_id, one] = rows[self.bin[rows] == one]
-        stage = Stage(name, clips, np.append(0, np.cumsum(weights)), back.astype(np.int64), by_bin)
+    def _stage(self, name: str, clips: dict[int, Rows], weights: list[int], back: Rows) -> Stage:
+        in_bin = {one: np.bincount(self.bin[rows], minlength=self.n_bins).tolist() for one, rows in clips.items()}
+        stage = Stage(name, clips, weights, sums(weights), back.astype(np.int64), in_bin)
         for codes, groups in (
             (self.species, stage.of_species),
             (self.genus, stage.of_genus),
@@ -143,10 +151,8 @@ class Pools:
         ):
             for class_id in clips:
                 if codes[class_id] >= 0:
-                    groups.setdefault(int(codes[class_id]), []).append(class_id)
+                    groups.setdefault(codes[class_id], []).append(class_id)
         stage.cells = self._cells(clips)
-        for class_id, one in by_bin:
-            stage.bins_of.setdefault(class_id, set()).add(one)
         return stage
 
     def _can_be_asked(self, rows: Rows) -> bool:
@@ -183,7 +189,7 @@ class Pools:
             return True
         if self._named[a] or self._named[b]:
             return False
-        return bool(self._fine[a] != self._fine[b] and not (self._coarse_known and self._coarse[a] == self._coarse[b]))
+        return self._fine[a] != self._fine[b] and not (self._coarse_known and self._coarse[a] == self._coarse[b])
 
     def near(self, a: int, b: int) -> bool:
         """Are two classes of one species which can't be told apart for sure?"""
@@ -191,21 +197,30 @@ class Pools:
 
     def relatives(self, stage: Stage, class_id: int) -> dict[str, list[int]]:
         """Other classes by how near they are: those of its species, then of its genus, of its family."""
-        species, genus, family = self.species, self.genus, self.family
-        of_genus = stage.of_genus.get(int(genus[class_id]), [])
-        of_family = stage.of_family.get(int(family[class_id]), [])
-        return {
-            "within_species": [c for c in stage.of_species.get(int(species[class_id]), []) if c != class_id],
-            "same_genus": [c for c in of_genus if species[c] != species[class_id]],
-            "same_family": [c for c in of_family if genus[c] != genus[class_id]],
-        }
+        if class_id not in stage.relatives:
+            species, genus, family = self.species, self.genus, self.family
+            of_genus = stage.of_genus.get(genus[class_id], [])
+            of_family = stage.of_family.get(family[class_id], [])
+            stage.relatives[class_id] = {
+                "within_species": [c for c in stage.of_species.get(species[class_id], []) if c != class_id],
+                "same_genus": [c for c in of_genus if species[c] != species[class_id]],
+                "same_family": [c for c in of_family if genus[c] != genus[class_id]],
+            }
+        return stage.relatives[class_id]
 
     def groups(self, stage: Stage, mode: str) -> list[list[int]]:
         """Classes of each species, genus or family in which two or more are told apart by the mode."""
-        if mode == "within_species":
-            return [g for g in stage.of_species.values() if self._most_different(g) >= 2]
-        codes, groups = (self.species, stage.of_genus) if mode == "same_genus" else (self.genus, stage.of_family)
-        return [group for group in groups.values() if len(np.unique(codes[group])) >= 2]
+        if mode not in stage.groups:
+            if mode == "within_species":
+                found = [group for group in stage.of_species.values() if self._most_different(group) >= 2]
+            else:
+                codes, groups = (
+                    (self.species, stage.of_genus) if mode == "same_genus" else (self.genus, stage.of_family)
+                )
+                found = [group for group in groups.values() if _n_distinct(codes, group) >= 2]
+            stage.groups_before[mode] = sums(stage.weights_of(group)[-1] for group in found)
+            stage.groups[mode] = found
+        return stage.groups[mode]
 
     def _most_different(self, group: list[int]) -> int:
         """Types of a species that surely differ from one another, taken one by one."""
@@ -226,16 +241,17 @@ class Pools:
         Raises:
             PlanError: with counts of what it can.
         """
+        fewer = _FEWER_TYPES.get(self._spec.task, "")
         largest = max(len(stage.clips) for stage in self.stages)
         if largest < n:
             raise PlanError(
                 f"{self._path}: an item needs {n} types, the bank has {largest} that can be asked about"
-                f"{self._left_out()}; ask for fewer, or add recordings"
+                f"{self._left_out()}; {fewer + 'or ' if fewer else ''}add recordings"
             )
+        problems = []
         for mode in MODES:
             if mode not in modes:
                 continue
-            key = f"question.negatives.{mode}"
             most = max(self._most(stage, mode) for stage in self.stages)
             needed = n if mode in ("random", "cross_species") else 2
             if most < needed:
@@ -244,27 +260,29 @@ class Pools:
                     "same_genus": "species of one genus",
                     "same_family": "genera of one family",
                 }.get(mode, "species" if mode == "cross_species" else "types that surely differ")
-                raise PlanError(
-                    f"{key}: an item needs {needed} {what}, {self._path} has at most {most}{self._left_out()}; set it "
-                    "to 0, ask for fewer options, or add recordings"
+                problems.append(
+                    f"question.negatives.{mode}: an item needs {needed} {what}, {self._path} has at most {most}"
                 )
         if matched:
             most = max((len(cell) for stage in self.stages for cell in stage.cells), default=0)
             if most < n:
-                raise PlanError(
+                problems.append(
                     f"question.matched_share: an item needs {n} types alike in duration and frequency, {self._path} "
-                    f"has at most {most}; set it to 0, or ask for fewer options"
+                    f"has at most {most}"
                 )
+        if problems:
+            advice = f"set {'it' if len(problems) == 1 else 'them'} to 0, {fewer}"
+            raise PlanError(f"{'; '.join(problems)}{self._left_out()}; {advice}or add recordings")
 
     def _most(self, stage: Stage, mode: str) -> int:
         if mode == "within_species":
             return max((self._most_different(group) for group in stage.of_species.values()), default=0)
         if mode == "same_genus":
-            return max((len(np.unique(self.species[group])) for group in stage.of_genus.values()), default=0)
+            return max((_n_distinct(self.species, group) for group in stage.of_genus.values()), default=0)
         if mode == "same_family":
-            return max((len(np.unique(self.genus[group])) for group in stage.of_family.values()), default=0)
+            return max((_n_distinct(self.genus, group) for group in stage.of_family.values()), default=0)
         if mode == "cross_species":
-            return len(np.unique(self.species[list(stage.clips)]))
+            return _n_distinct(self.species, stage.clips)
         return len(stage.clips)
 
     def _left_out(self) -> str:
@@ -274,24 +292,39 @@ class Pools:
 
     # What clips can be used
 
-    def feasible(self, clip: int, p: int, q: int) -> bool:
-        """Can the clip be played at the ratio p/q without losing its energy beyond Nyquist?"""
-        if p == q:
-            return True
-        least = int(self.min_ratio[clip])
-        return least >= 0 and p * int(GRID_Q[least]) >= int(GRID_P[least]) * q
+    def feasible(self, p: int, q: int) -> NDArray[np.bool_]:
+        """Which clips can be played at the ratio p/q without losing their energy beyond Nyquist, [clips]."""
+        if (p, q) not in self._feasible:
+            least = np.maximum(self._least, 0)
+            there = (self._least >= 0) & (p * GRID_Q[least].astype(np.int64) >= GRID_P[least].astype(np.int64) * q)
+            self._feasible[p, q] = there | (p == q)
+        return self._feasible[p, q]
 
     def also_heard(self, clip: int) -> frozenset[int]:
         """Codes of other species that the archive says are audible in a clip."""
-        return self._listed.get(clip, frozenset())
+        return self._listed.get(clip, _NOTHING)
 
     def barred_backgrounds(self, clips: list[int], species: set[int]) -> set[int]:
-        """Backgrounds of a clip's recording or site, or on which the archive lists one of the species."""
+        """Backgrounds of a clip's recording or site, or in which one of the species is listed or annotated."""
         names = {self.species_name[code] for code in species if code >= 0}
         return self._barring.rows(clips, names)
 
 
 _TAXA: Final = ("species", "genus", "family")
+_NOTHING: Final[frozenset[int]] = frozenset()
+
+
+def sums(weights: Iterable[int]) -> list[int]:
+    """Sums of all weights before each, from 0 on, and of all.
+
+    >>> sums([3, 4])
+    [0, 3, 7]
+    """
+    return list(accumulate(weights, initial=0))
+
+
+def _n_distinct(codes: list[int], classes: Iterable[int]) -> int:
+    return len({codes[one] for one in classes})
 
 
 class _Barring:
@@ -320,6 +353,10 @@ class _Barring:
             for row, values in enumerate(backgrounds.columns(["also_species"])["also_species"].to_pylist()):
                 for value in values or ():
                     self._by_species[value].append(row)
+        if backgrounds.has("annotations"):
+            for row, annotations in enumerate(backgrounds.columns(["annotations"])["annotations"].to_pylist()):
+                for label in {annotation["label"] for annotation in annotations or ()} - {None}:
+                    self._by_species[label].append(row)
 
     def rows(self, clips: list[int], species: set[str]) -> set[int]:
         barred = {row for name in species for row in self._by_species.get(name, ())}

@@ -134,8 +134,8 @@ def sentences(task: str, spec: Spec, audio: str) -> dict[str, str]:
     """
     none = f"If it is none of them, answer {spec.wording.none}."
     times = {
-        "call_type_binary": "If it is, add its times: onset and offset of each call in seconds.",
-        "counting": "Then add their times: onset and offset of each call in seconds.",
+        "call_type_binary": "After a yes, add when: onset and offset of each call in seconds.",
+        "counting": "If there are any, add when: onset and offset of each call in seconds.",
     }
     return {
         "background": f"Background without these calls: {audio}",
