@@ -562,11 +562,15 @@ def _by_medium(
         if spec.background.mix.probability > 0 and len(back) < 2 and backgrounds is not None:
             raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")
         if spec.task in QUESTION_TASKS and spec.question.domain_shift > 0 and backgrounds is not None:
-            each = 1 + (spec.background.mix.probability > 0)
-            if len(back) < 2 * each:
+            if len(back) < 2:
                 raise PlanError(
-                    f"question.domain_shift: examples and query need {2 * each} backgrounds {where}between them, "
+                    f"question.domain_shift: examples and query need 2 backgrounds {where}between them, "
                     f"{backgrounds.path} has {len(back)}; set it to 0, or add backgrounds"
+                )
+            if spec.background.mix.probability > 0 and len(back) < 4:
+                notes.append(
+                    f"{len(back)} backgrounds {where}are too few to mix two behind examples and two others behind the "
+                    "query: fewer items have a domain shift than question.domain_shift says"
                 )
         order = np.flatnonzero(fits)[np.argsort(leader_class[fits], kind="stable")]
         firsts.append(offset + np.append(0, np.cumsum(counts)))
