@@ -115,7 +115,7 @@ class Pools:
         self.stages = self._make_stages(index, bank, by_unit)
         if not self.stages:
             raise PlanError(f"{bank.path}: no class is left to ask about; see what was left out with `synthscape plan`")
-        self._stages_for: dict[tuple[str, bool, int], tuple[list[Stage], NDArray[np.int64]]] = {}
+        self._stages_for: dict[tuple[str, bool, int], tuple[list[Stage], list[int]]] = {}
 
     def _make_stages(self, index: Any, bank: ClipStore, by_unit: bool) -> list[Stage]:
         tables = index.tables
@@ -274,8 +274,8 @@ class Pools:
             advice = f"set {'it' if len(problems) == 1 else 'them'} to 0, {fewer}"
             raise PlanError(f"{'; '.join(problems)}{self._left_out()}; {advice}or add recordings")
 
-    def stages_for(self, mode: str, matched: bool, n: int) -> tuple[list[Stage], NDArray[np.int64]]:
-        """Stages that can give ``n`` types by a mode, and the sums of their weights, int64 [stages + 1]."""
+    def stages_for(self, mode: str, matched: bool, n: int) -> tuple[list[Stage], list[int]]:
+        """Stages that can give ``n`` types by a mode, and the sums of their weights, [stages + 1]."""
         key = mode, matched, n
         if key not in self._stages_for:
             least = n if mode in ("random", "cross_species") else 2
