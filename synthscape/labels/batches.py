@@ -118,9 +118,14 @@ def join_measured(plan: ScenePlan, batches: Sequence[SceneBatch]) -> SceneBatch:
         plan=take_scenes(plan, delivered) if failed else plan,
         audio=np.zeros((len(delivered), 0), dtype=np.float32),
         failures=failed or None,
-        **{name: np.concatenate([getattr(batch, name) for batch in batches])[delivered] for name in _OF_SCENES},
-        **{name: np.concatenate([getattr(batch, name) for batch in batches])[events] for name in _OF_EVENTS},
+        **{name: _joined(batches, name)[delivered] for name in _OF_SCENES},
+        **{name: _joined(batches, name)[events] for name in _OF_EVENTS},
     )
+
+
+def _joined(batches: Sequence[SceneBatch], name: str) -> NDArray[Any]:
+    nothing = np.zeros(0, np.int64 if name == "tail_samples" else np.float64)  # there may be no batch at all
+    return np.concatenate([nothing, *(getattr(batch, name) for batch in batches)])
 
 
 def _events_at(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> NDArray[np.int64]:

@@ -121,20 +121,21 @@ class DatasetFolder:
             DatasetError: more is rendered here already than asked for.
         """
         kept = {}
-        items = shards[-1].last
+        items = there = shards[-1].last
         by_number = {shard.number: shard for shard in shards}
         for path in sorted((self.path / "receipts").glob("*.json")):
             receipt = _read_json(path)
             if receipt.get("seal") != _seal(receipt) or receipt["fingerprint"] != self.origin["fingerprint"]:
                 continue
-            if receipt["last"] > items:
-                raise DatasetError(
-                    f"{self.path} has {receipt['last']} items already, the spec asks for {items}: "
-                    f"use the first {items} rows of its scenes, ask for more, or {_NEW_PLACE}"
-                )
+            there = max(there, receipt["last"])
             shard = by_number.get(receipt["shard"])
             if shard and path.stem == shard.name and self._is_valid(receipt, shard):
                 kept[shard.number] = receipt
+        if there > items:
+            raise DatasetError(
+                f"{self.path} has {there} items already, the spec asks for {items}: "
+                f"use its first {items} items, ask for more, or {_NEW_PLACE}"
+            )
         return kept
 
     def check_engine(self, kept: Mapping[int, Mapping[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from synthscape.plan.callers import TAKES_CALLERS, caller_names, cast_columns, c
 from synthscape.plan.community import Community, class_weights
 from synthscape.spec.schema import CHOICE_TASKS, QUESTION_TASKS, Licences, Spec
 from synthscape.units import seconds_to_samples
+from synthscape_kernels.cues import LEAST_S
 from synthscape_kernels.place import BACKDROP_ROW, CLIP_ROW, MEMBER
 from synthscape_kernels.ratios import UNITY
 
@@ -107,6 +108,11 @@ def build_index(
         absorbs = _text(bank, "medium").isin(("air", "water")).to_numpy()
         usable &= _keep(absorbs, usable, filtered, "clips without a medium that sound travels in (air, water)")
     if asked:
+        shortest = seconds_to_samples(LEAST_S, spec.sample_rate) / min(1.0, spec.events.resample.bounds()[0])
+        heard = bank.active[1] - bank.active[0] >= shortest
+        usable &= _keep(
+            heard, usable, filtered, f"clips of calls under {LEAST_S * 1000:g} ms, which count as inaudible"
+        )
         usable &= _askable(spec, bank, names, usable, filtered)
     class_ids, classes = _sort_into_classes(spec, bank, names, usable, filtered)
     usable &= class_ids >= 0
@@ -481,9 +487,14 @@ def _longest(spec: Spec) -> float:
     In a question any clip may be in any of its scenes: it must fit into the shortest, at the highest ratio.
     """
     if spec.task in QUESTION_TASKS:
-        lengths = [spec.clips.duration] if spec.clips.duration is not None else []
-        if spec.task not in CHOICE_TASKS and spec.events.edges != "truncate":
-            lengths.append(spec.duration)
+        lengths = []
+        if spec.task == "few_shot_scenes":
+            if spec.events.edges != "truncate":
+                lengths = [spec.duration, spec.question.support_duration]
+        else:
+            lengths = [draw for draw in (spec.clips.duration,) if draw is not None]
+            if spec.task not in CHOICE_TASKS:
+                lengths.append(spec.duration)
         shortest = min((draw.bounds()[0] for draw in lengths), default=math.inf)
         return shortest * spec.sample_rate / max(1.0, spec.events.resample.bounds()[1])
     if spec.events.edges == "truncate":
@@ -550,6 +561,13 @@ def _by_medium(
             )
         if spec.background.mix.probability > 0 and len(back) < 2 and backgrounds is not None:
             raise PlanError(f"background.mix.probability: {backgrounds.path} has only one background {where}to mix")
+        if spec.task in QUESTION_TASKS and spec.question.domain_shift > 0 and backgrounds is not None:
+            each = 1 + (spec.background.mix.probability > 0)
+            if len(back) < 2 * each:
+                raise PlanError(
+                    f"question.domain_shift: examples and query need {2 * each} backgrounds {where}between them, "
+                    f"{backgrounds.path} has {len(back)}; set it to 0, or add backgrounds"
+                )
         order = np.flatnonzero(fits)[np.argsort(leader_class[fits], kind="stable")]
         firsts.append(offset + np.append(0, np.cumsum(counts)))
         class_groups.append(order)

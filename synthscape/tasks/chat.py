@@ -6,7 +6,7 @@ A pure function of tables and spec. Rows are described in docs/tasks.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -50,6 +50,15 @@ _IN_METADATA: Final = (
     "domain_shift",
     "apart",
 )
+# What names options, by task: the first that tells all of an item apart.
+_NAMED: Final[dict[str, tuple[Callable[[Mapping[str, Any]], Sequence[str | None]], ...]]] = {
+    "species_matching": (lambda o: (o["species"],), lambda o: (o["class"],)),
+    "call_type_matching": (
+        lambda o: (o["call_type"],),
+        lambda o: (o["species"], o["call_type"]),
+        lambda o: (o["class"],),
+    ),
+}
 _OF_OPTIONS: Final = ("letter", "class", "species", "call_type", "present")
 _OF_SOURCES: Final = ("scene_id", "role", "clip_id", "recording_id", "source_uid", "licence")
 
@@ -167,23 +176,49 @@ def _fields(item: Item, spec: Spec, audio: str) -> dict[str, str]:
     return fields
 
 
+def check_names(spec: Spec, classes: Sequence[Mapping[str, str | None]]) -> None:
+    """Check, before anything is rendered, that names of the bank can be shown in rows.
+
+    Args:
+        spec: the dataset's.
+        classes: ``class``, ``species`` and ``call_type`` of each.
+
+    Raises:
+        SpecError: a name holds the placeholder, or is the word for none, or no other tells two options apart.
+    """
+    if not spec.output.chat:
+        return
+    if spec.task in SCENE_TASKS:
+        for one in classes:
+            _shown_name(one["species"] or one["class"] or "", spec)
+    if spec.task not in _NAMED:
+        return
+    for kind in _NAMED[spec.task]:
+        for one in classes:
+            if all(parts := kind(one)):
+                _shown_name(" ".join(map(str, parts)), spec)
+    seen: dict[str, str] = {}
+    for one in classes:
+        name = str(one["class"])
+        text = _shown_name(name, spec)
+        if not text or text in seen:
+            got = f"{shown(name)} and {shown(seen[text])}" if text else shown(name)
+            expected = "names that differ in more than line breaks and spaces around them, since they are answers"
+            raise SpecKeyError(
+                ("classes", "include"), expected, got, "leave one of them out, or set output.chat: false"
+            )
+        seen[text] = name
+
+
 def option_names(item: Item, spec: Spec) -> list[str]:
     """What each option is called in the text: its letter, or where names are asked for, what tells all apart.
 
     Which kind of name that is depends on the whole set of options, never on the answer.
     """
     options = item["options"] or []
-    kinds: dict[str, tuple[Callable[[dict[str, Any]], Sequence[str | None]], ...]] = {
-        "species_matching": (lambda o: (o["species"],), lambda o: (o["class"],)),
-        "call_type_matching": (
-            lambda o: (o["call_type"],),
-            lambda o: (o["species"], o["call_type"]),
-            lambda o: (o["class"],),
-        ),
-    }
-    if spec.task not in kinds:
+    if spec.task not in _NAMED:
         return [str(option["letter"]) for option in options]
-    for kind in kinds[spec.task]:
+    for kind in _NAMED[spec.task]:
         parts = [kind(option) for option in options]
         if all(all(part) for part in parts):
             names = [_shown_name(" ".join(map(str, part)), spec) for part in parts]

@@ -10,6 +10,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, PlanError, SpecError, StoreError
 from synthscape.labels.tables import Catalogue, scene_id
@@ -22,6 +24,7 @@ from synthscape.plan.planner import Planner
 from synthscape.spec import Spec
 from synthscape.spec.schema import QUESTION_TASKS
 from synthscape.tasks.answers import Sources, untrue_items
+from synthscape.tasks.chat import check_names
 from synthscape.tasks.items import ItemPlan, ItemPlanner, item_id
 from synthscape.tasks.scenes import ItemTables, Scenes, Shelves
 from synthscape.tasks.wording import check_templates
@@ -149,7 +152,20 @@ class SceneGenerator:
     @cached_property
     def item_planner(self) -> ItemPlanner:
         """What plans the items."""
+        check_names(self.spec, self._named_classes())
         return ItemPlanner(self.spec, self.planner, self.bank, self.backgrounds)
+
+    def _named_classes(self) -> list[dict[str, str | None]]:
+        """Class, species and call type of each class."""
+        ids = self.planner.index.class_ids
+        _, first = np.unique(ids, return_index=True)
+        rows = first[-len(self.classes) :]  # -1, of clips that are not used, comes before the classes
+        there = [name for name in ("species", "call_type") if self.bank.has(name)]
+        columns = self.bank.columns(there).take(rows).to_pylist() if there else [{}] * len(rows)
+        return [
+            {"class": entry.name, "species": None, "call_type": None, **row}
+            for entry, row in zip(self.classes, columns, strict=True)
+        ]
 
     def plan(self, numbers: Iterable[int]) -> ScenePlan:
         """Plan items, without audio: all their scenes, in the order they are heard; nothing but the numbers matters.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
+from synthscape.errors import PlanError
 from synthscape.labels.batches import take_scenes
 from synthscape.labels.tables import scene_ids
 from synthscape.plan.plan import DROP_REASONS, EPOCH, ScenePlan
 from synthscape.plan.planner import Planner, scene_numbers
+from synthscape.spec.question_checks import MOST_QUESTIONS
 from synthscape.spec.schema import QUESTION_TASKS, Spec
 from synthscape.tasks.cast import Cast, Cue
 from synthscape.tasks.casting import Casting, MiscastError, Nodes, Props
@@ -115,13 +118,19 @@ class ItemPlanner:
         return self._deck
 
     def plan(self, numbers: Iterable[int]) -> ItemPlan:
-        """Plan the items with these numbers, in this order."""
+        """Plan the items with these numbers, in this order; PlanError where there is no such number."""
         items = scene_numbers(numbers)
         if self._spec.task not in QUESTION_TASKS:
             scenes = self._planner.plan(items.tolist())
             names = scene_ids(scenes)
             offsets = np.arange(len(items) + 1, dtype=np.int64)
             return ItemPlan(items, names, None, scenes, offsets, names, None, self._wordings(items), {})
+        beyond = items[items % EPOCH >= MOST_QUESTIONS]
+        if len(beyond):
+            raise PlanError(
+                f"item {beyond[0]}: expected epoch x 2**40 + index, with an index under {MOST_QUESTIONS} where items "
+                "are questions; ask for another"
+            )
         chunks = [items[i : i + _ITEMS_PER_CALL] for i in range(0, len(items), _ITEMS_PER_CALL)]
         return _joined([self._plan(chunk) for chunk in chunks or [items]])
 
@@ -131,16 +140,15 @@ class ItemPlanner:
 
     def _plan(self, items: NDArray[np.int64]) -> ItemPlan:
         waiting = list(range(len(items)))
-        reasons: dict[int, str] = {}
+        reasons: dict[int, Counter[str]] = {i: Counter() for i in waiting}
         planned: dict[int, tuple[Cast, ScenePlan, int]] = {}  # item -> its cast, and where its scenes are in a plan
         for attempt in range(ATTEMPTS):
             casts: list[tuple[int, Cast, int]] = []
             for i in waiting:
                 base = _first_scene(int(items[i]), attempt)
-                try:
-                    casts.append((i, self._cast(int(items[i]), base), base))
-                except MiscastError as error:
-                    reasons.setdefault(i, str(error))
+                cast = self._cast(int(items[i]), base, reasons[i])
+                if cast is not None:
+                    casts.append((i, cast, base))
             if casts:
                 plan = self._plan_scenes(casts)
                 first = 0
@@ -148,31 +156,30 @@ class ItemPlanner:
                     last = first + len(cast.scenes)
                     problem = _missing(plan, first, last, cast)
                     if problem:
-                        reasons.setdefault(i, problem)
+                        reasons[i][problem] += 1
                     else:
                         planned[i] = cast, plan, first
                     first = last
             waiting = [i for i in waiting if i not in planned]
             if not waiting:
                 break
-        failures = {int(items[i]): f"{reasons[i]} (the first of {ATTEMPTS} attempts)" for i in waiting}
+        failures = {int(items[i]): _most_common(reasons[i]) for i in waiting}
         return self._as_items(items, planned, failures)
 
-    def _cast(self, item: int, base: int) -> Cast:
+    def _cast(self, item: int, base: int, reasons: Counter[str]) -> Cast | None:
         card = card_of(self._deck, self._spec.seed, item)
         draws = Draws(self._spec.seed, base)
-        first = ""
         for trial in range(TRIALS):
             try:
                 cast = self._task.cast(
                     Casting(self._props, card, draws, Draws(self._spec.seed, base + trial), self._task.query_share)
                 )
             except MiscastError as error:
-                first = first or str(error)
+                reasons[str(error)] += 1
                 continue
             cast.negatives, cast.matched = card.mode, card.matched
             return cast
-        raise MiscastError(first)
+        return None
 
     def _plan_scenes(self, casts: list[tuple[int, Cast, int]]) -> ScenePlan:
         numbers: list[int] = []
@@ -216,6 +223,12 @@ class ItemPlanner:
 def _first_scene(item: int, attempt: int) -> int:
     epoch, index = divmod(item, EPOCH)
     return epoch * EPOCH + index * _NUMBERS + attempt * SCENES
+
+
+def _most_common(reasons: Counter[str]) -> str:
+    """What stood in an item's way: the reason met most often, the first of them if several were."""
+    reason, times = reasons.most_common(1)[0]
+    return f"{reason} ({times} of {reasons.total()} ways that were tried)"
 
 
 def _missing(plan: ScenePlan, first: int, last: int, cast: Cast) -> str | None:

@@ -77,7 +77,7 @@ def check_templates(task: str, spec: Spec) -> None:
     for index, template in enumerate(templates(task, spec)):
         ours = wording.questions is None
         try:
-            fields = [name for _, name in _parts(template)]
+            fields = [name for _, name in _parts(template) if name]
         except ValueError as error:
             raise SpecKeyError(
                 ("wording", "questions", index), "fields as {name}", str(error), "write {{ and }} for braces themselves"
