@@ -112,7 +112,7 @@ class Casting:
         self.draws = draws
         self.picks = picks
         self.labels = []
-        self.stage: Stage = self.pools.stages[draws.weighted(STAGE, 0, self.pools.stage_before)]
+        self.stage: Stage  # drawn with the types
         self._cell: dict[int, Rows] | None = None
         self._query_share = query_share
         self._flagged = props.spec.events.resample_infeasible == "flag"
@@ -142,18 +142,18 @@ class Casting:
         Where a species (genus, family) has fewer, the next wider relation fills up.
         The set is drawn before anything is decided to be right, so no member of it stands out.
         """
-        mode, stage = self.card.mode, self.stage
+        stages, before = self.pools.stages_for(self.card.mode, self.card.matched, n)
+        if not stages:
+            raise MiscastError(f"no {n} types by {self.card.mode}{' that match' if self.card.matched else ''}")
+        mode, stage = self.card.mode, stages[self.draws.weighted(STAGE, 0, before)]
+        self.stage = stage
         chosen: list[int] = []
         if self.card.matched:
             cells = [cell for cell in stage.cells if len(cell) >= n]
-            if not cells:
-                raise MiscastError(f"no {n} types alike in duration and frequency in {stage.name or 'the bank'}")
             self._cell = cells[self.draws.below(CELL, 0, len(cells))]
             self._draw_types(chosen, n, 0, list(self._cell), "random")
         elif mode in RELATED:
             groups = self.pools.groups(stage, mode)
-            if not groups:
-                raise MiscastError(f"no related types by {mode} in {stage.name or 'the bank'}")
             group = groups[self.draws.weighted(TYPES, 0, stage.groups_before[mode])]
             self._draw_types(chosen, n, 1, group, mode)
             for turn, wider in enumerate(RELATED[RELATED.index(mode) + 1 :], start=2):

@@ -115,7 +115,7 @@ class Pools:
         self.stages = self._make_stages(index, bank, by_unit)
         if not self.stages:
             raise PlanError(f"{bank.path}: no class is left to ask about; see what was left out with `synthscape plan`")
-        self.stage_before = sums(stage.weight for stage in self.stages)
+        self._stages_for: dict[tuple[str, bool, int], tuple[list[Stage], list[int]]] = {}
 
     def _make_stages(self, index: Any, bank: ClipStore, by_unit: bool) -> list[Stage]:
         tables = index.tables
@@ -273,6 +273,21 @@ class Pools:
         if problems:
             advice = f"set {'it' if len(problems) == 1 else 'them'} to 0, {fewer}"
             raise PlanError(f"{'; '.join(problems)}{self._left_out()}; {advice}or add recordings")
+
+    def stages_for(self, mode: str, matched: bool, n: int) -> tuple[list[Stage], list[int]]:
+        """Stages that can give ``n`` types by a mode, and the sums of their weights, [stages + 1]."""
+        key = mode, matched, n
+        if key not in self._stages_for:
+            least = n if mode in ("random", "cross_species") else 2
+            fitting = [
+                stage
+                for stage in self.stages
+                if len(stage.clips) >= n
+                and self._most(stage, mode) >= least
+                and (not matched or any(len(cell) >= n for cell in stage.cells))
+            ]
+            self._stages_for[key] = fitting, sums(stage.weight for stage in fitting)
+        return self._stages_for[key]
 
     def _most(self, stage: Stage, mode: str) -> int:
         if mode == "within_species":

@@ -29,7 +29,7 @@ class Rendered:
 
 
 def hear(spec: Spec, n: int) -> Rendered:
-    """Render the first ``n`` items of a spec as they would be written, and measure every scene of them."""
+    """Render the first ``n`` items of a spec as they would be written; measure what is asked about and its examples."""
     generator = ss.SceneGenerator(spec)
     rows: dict[str, list[dict[str, Any]]] = {"items": [], "scenes": [], "events": []}
     known: dict[str, Any] = {}
@@ -51,7 +51,8 @@ def hear(spec: Spec, n: int) -> Rendered:
         assert all(len(audio[name]) == lengths[s] and audio[name].any() for s, name in enumerate(planned.scene_ids))
         chunk = Heard(found["items"], found["scenes"], found["events"], audio, spec.sample_rate)
         for item in found["items"]:
-            known |= {name: chunk.of(name) for name in item["scene_ids"]}
+            asked = (name for name in item["scene_ids"] if name != item["background_scene_id"])
+            known |= {name: chunk.of(name) for name in asked}
         if not some:
             name = next(iter(audio))
             some[name] = np.array(audio[name])

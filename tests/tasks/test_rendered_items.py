@@ -85,7 +85,7 @@ def alone(heard: Heard) -> Evidence:
     return options_only_rows(heard).without("from others", "to nearest")
 
 
-@pytest.mark.parametrize("task", ["call_type_mcq", "call_type_matching", "species_matching"])
+@pytest.mark.parametrize("task", ["call_type_mcq", "species_matching"])
 def test_options_of_a_choice(stores, task):
     """Neither option against query, nor an option among the others, gives the right one."""
     heard = hear_all(task, stores, OPTIONS, *CHOICE)
@@ -93,10 +93,16 @@ def test_options_of_a_choice(stores, task):
 
 
 def test_letters_of_a_choice(stores):
-    """Neither query nor question gives the letter, halved both ways."""
+    """With two options, so that a row an item tells the letter: neither query, nor question, nor the options."""
     heard = hear_all("call_type_matching", stores, TWO_ANSWERS, "question.options=2", *CHOICE)
     right = lambda item: item["answer_letters"] == ["A"]  # noqa: E731
-    no_leak(heard, answer=lambda one: answer_rows(one, right), question=lambda one: question_rows(one, right))
+    no_leak(
+        heard,
+        answer=lambda one: answer_rows(one, right),
+        question=lambda one: question_rows(one, right),
+        option=option_rows,
+        options_only=options_only_rows,
+    )
 
 
 @pytest.mark.parametrize("task", ["call_type_same_different", "call_type_binary"])
