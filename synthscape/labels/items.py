@@ -56,7 +56,9 @@ ITEMS_SCHEMA: Final = pa.schema(
         described("query_scene_id", _TEXT, "", "what is asked about"),
         described("background_scene_id", _TEXT, "", "a clip of the query's background without calls, or null"),
         described("options", listed(_OPTION), "", "what is asked about, in the order of letters"),
-        described("answer", _TEXT, "", "the right answer: a letter, letters, Yes, No, a number, a name, or None"),
+        described(
+            "answer", _TEXT, "", "the right answer: a letter, letters, Yes, No, a number, a class, times, or None"
+        ),
         described("answer_letters", _TEXTS, "", "letters of the options that are right"),
         described("count", pa.int32(), "", "with task: counting, the number that is right"),
         described(

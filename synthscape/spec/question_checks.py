@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Final
 
 from synthscape.spec.problem import Key, SpecKeyError, number_text, shown
@@ -11,6 +12,7 @@ from synthscape.spec.schema import (
     Classes,
     Clips,
     Community,
+    Events,
     Level,
     Propagation,
     Question,
@@ -19,6 +21,19 @@ from synthscape.spec.schema import (
 
 MOST_QUESTIONS: Final = 2**30  # so that each has numbers for all its scenes and attempts
 APART: Final = ("recording", "recordist", "site")
+_ALWAYS_ASKED: Final = ("negatives", "apart", "domain_shift", "none_share", "matched_share", "with_times")
+_OF_SCENES: Final = ("distractors", "patches", "background_clip", "duration_bins")
+#: Keys of ``question`` that tasks look at beside those that have checks of their own.
+_ASKED: Final[dict[str, tuple[str, ...]]] = {
+    "few_shot_detection": ("candidates", "examples", *_OF_SCENES),
+    "few_shot_scenes": ("support_duration", "support_calls", *_OF_SCENES),
+    "call_type_mcq": ("options",),
+    "call_type_binary": ("examples", *_OF_SCENES),
+    "call_type_same_different": (),
+    "call_type_matching": ("options",),
+    "species_matching": ("options",),
+    "counting": ("examples", "most", *_OF_SCENES),
+}
 _COUNTED: Final = ("few_shot_detection", "few_shot_scenes", "call_type_binary")  # events.count is calls of a candidate
 _MAY_BE_NONE: Final = (
     "few_shot_detection",
@@ -35,6 +50,7 @@ def check_question(spec: Spec) -> None:
         _check_unused(spec)
         return
     _check_scenes(spec)
+    _check_effect(spec)
     _check_identity(spec)
     _check_choices(spec)
 
@@ -88,6 +104,33 @@ def _check_scenes(spec: Spec) -> None:
         _refuse(("output", "rttm"), "false", "true", spec)
     if spec.output.dcase and spec.task != "few_shot_scenes":
         _refuse(("output", "dcase"), "false", "true", spec)
+
+
+def _check_effect(spec: Spec) -> None:
+    """Keys that the task does not look at keep their defaults."""
+    events, default = spec.events, Events()
+    unused: list[tuple[Key, Any, Any]] = [
+        (("events", name), getattr(events, name), getattr(default, name))
+        for name in ("gap_s", "bout", "chorus", "antiphony", "max_per_scene")
+    ]
+    unused += [
+        (("question", entry.name), getattr(spec.question, entry.name), getattr(Question(), entry.name))
+        for entry in fields(Question)
+        if entry.name not in _ALWAYS_ASKED and entry.name not in _ASKED[spec.task]
+    ]
+    if spec.task in CHOICE_TASKS:
+        unused += [
+            (("duration",), spec.duration, Spec(bank="-", backgrounds="-").duration),
+            (("events", "snr", "db"), events.snr.db, default.snr.db),
+            (("events", "overlap"), events.overlap, default.overlap),
+        ]
+    if spec.clips.background:
+        unused.append((("clips", "level_dbfs"), spec.clips.level_dbfs, Clips().level_dbfs))
+    else:
+        unused.append((("clips", "snr_db"), spec.clips.snr_db, Clips().snr_db))
+    for key, value, usual in unused:
+        if value != usual:
+            _refuse(key, "nothing, as it has no effect", _said(value), spec)
 
 
 def _check_identity(spec: Spec) -> None:

@@ -460,8 +460,12 @@ class Casting:
         Clips count that were drawn and are not used, so that backgrounds are the same whatever is right.
         """
         spec = self.spec
+        if not any(scene.kind >= SCENE or spec.clips.background for scene in (*examples, *query)):
+            return False  # all are bare
         barred = self.pools.barred_backgrounds(sorted(self._used), self._asked_species)
-        shift = self.draws.uniform(BACKDROPS, 0) < spec.question.domain_shift
+        # Noise is made anew for every scene: it is no file to stay with or to leave.
+        may_shift = spec.background.noise.probability < 1
+        shift = may_shift and self.draws.uniform(BACKDROPS, 0) < spec.question.domain_shift
         first = self._backgrounds(0, barred)
         second = self._backgrounds(1, barred | {row for row in first if row >= 0}) if shift else first
         for scenes, rows in ((examples, first), (query, second)):

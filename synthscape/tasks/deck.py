@@ -8,10 +8,12 @@ from functools import lru_cache
 from math import gcd
 from typing import Final
 
+from synthscape.errors import PlanError
 from synthscape.plan.plan import EPOCH
 from synthscape.spec.schema import Negatives
 from synthscape.tasks.draws import DECK, Draws
 
+MOST_CARDS: Final = 200_000
 MODES: Final = ("within_species", "same_genus", "same_family", "cross_species", "random")
 
 
@@ -54,7 +56,17 @@ def with_share(cards: list[Card], others: list[Card], share: float) -> list[Card
     if part == 1:
         return others
     of_each = part / (1 - part) * len(cards) / len(others)  # times that others stand for each time of the cards
+    check_size(len(cards) * of_each.denominator + len(others) * of_each.numerator)
     return cards * of_each.denominator + others * of_each.numerator
+
+
+def check_size(n: int) -> None:
+    """Refuse a deck of ``n`` cards if that is too many, before it is laid out."""
+    if n > MOST_CARDS:
+        raise PlanError(
+            f"question: exact shares take blocks of {n} items, at most {MOST_CARDS} can be kept; use rounder "
+            "none_share and matched_share, fewer options or candidates, or smaller weights in negatives"
+        )
 
 
 def card_of(deck: Deck, seed: int, item: int) -> Card:

@@ -9,7 +9,7 @@ from math import lcm
 from synthscape.spec.schema import Spec
 from synthscape.tasks.cast import CLIP, SCENE, SUPPORT_SCENE, TARGET, Cast, Cue, Option, SceneCast
 from synthscape.tasks.casting import EXAMPLES, QUERY, Casting, letters
-from synthscape.tasks.deck import Card, modes_of, with_share
+from synthscape.tasks.deck import Card, check_size, modes_of, with_share
 from synthscape.tasks.pools import Pools
 from synthscape.tasks.task import all_modes
 
@@ -62,6 +62,8 @@ class FewShot:
         """Every number of candidates alike; for each, every set of present ones alike; the share of None exact."""
         low, high = (round(bound) for bound in spec.question.candidates.bounds())
         modes = modes_of(spec.question.negatives)
+        counts = [2**n - 1 for n in range(low, high + 1)]  # sets of present ones
+        check_size(len(counts) * lcm(*counts) * len(modes))
         sets = {
             n: [right for size in range(1, n + 1) for right in combinations(range(n), size)]
             for n in range(low, high + 1)

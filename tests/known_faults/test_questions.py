@@ -13,6 +13,9 @@ import synthscape as ss
 from synthscape.bank.writer import StoreWriter
 from synthscape.errors import PlanError, SpecError
 from synthscape.output.dataset import open_dataset
+from synthscape.spec import load_spec
+from synthscape.tasks.catalogue import TASKS
+from synthscape.tasks.deck import Card, with_share
 from tests.hand_built import RATE, clip_columns, make_backgrounds, tone_clip
 
 EASY = ("question.negatives={within_species: 0, cross_species: 0, random: 1}", "question.patches=0")
@@ -179,3 +182,30 @@ def test_a_failure_says_what_stood_in_the_way(calls: Path, listed: Path) -> None
 
     assert len(failures) == 24
     assert all("no background is left" in reason for reason in failures.values())
+
+
+@pytest.mark.parametrize(
+    ("task", "override", "key"),
+    [
+        ("call_type_mcq", "question.most=3", "question.most"),
+        ("call_type_mcq", "duration=5", "duration"),
+        ("counting", "question.options=5", "question.options"),
+        ("few_shot_scenes", "question.examples=2", "question.examples"),
+        ("few_shot_detection", "events.max_per_scene=9", "events.max_per_scene"),
+        ("call_type_binary", "clips.level_dbfs=-20", "clips.level_dbfs"),
+    ],
+)
+def test_keys_without_effect_are_refused(task: str, override: str, key: str) -> None:
+    """A key that a task does not look at is not left to be believed in."""
+    with pytest.raises(SpecError, match=rf"{key}: expected nothing, as it has no effect with task: {task}"):
+        load_spec(task, [override])
+
+
+def test_a_deck_that_fits_nowhere_is_refused() -> None:
+    """Exact shares that would take blocks of millions of items are named, not laid out."""
+    cards = [Card((i,), 8, "random") for i in range(8)] * 1000
+    with pytest.raises(PlanError, match=r"exact shares take blocks of .* items, at most 200000"):
+        with_share(cards, [Card((), 8, "random")] * 7, 0.37)
+    spec = load_spec("few_shot_detection", ["question.candidates={uniform_int: [1, 8]}"])
+    with pytest.raises(PlanError, match="fewer options or candidates"):
+        TASKS["few_shot_detection"].deck(spec)
