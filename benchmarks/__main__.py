@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import gpu, machine, memory, planning, scaling, scaper, stages, startup
+from benchmarks import gpu, machine, memory, planning, questions, scaling, scaper, stages, startup
 from benchmarks.tables import NotMeasuredError
 from synthscape.scale.render import available_workers
 
@@ -17,6 +17,7 @@ PARTS = {
     "stages": stages.run,
     "scaling": scaling.run,
     "planning": planning.run,
+    "questions": questions.run,
     "memory": memory.run,
     "startup": startup.run,
     "scaper": scaper.run,
