@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError
+from synthscape.labels.dataframes import DataFrames
 from synthscape.labels.pcm import from_pcm16, pcm_hash
 from synthscape.labels.table_hash import table_hash
 from synthscape.output.audio import read_float, read_pcm
@@ -28,9 +29,6 @@ from synthscape.output.folder import (
     shards_of,
     text_hash,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def open_dataset(path: str | Path) -> Dataset:
@@ -65,7 +63,7 @@ def open_dataset(path: str | Path) -> Dataset:
     return Dataset(folder, info)
 
 
-class Dataset:
+class Dataset(DataFrames):
     """A rendered dataset: tables as DataFrames, audio by scene id.
 
     Attributes:
@@ -117,40 +115,12 @@ class Dataset:
 
     @cached_property
     def item_table(self) -> pa.Table:
-        """The items table (columns: docs/labels.md), of tasks that ask questions.
-
-        Raises:
-            DatasetError: the dataset's task has none.
-        """
+        """The items table (columns: docs/tasks.md)."""
         return self._table("items")
 
     @cached_property
-    def events(self) -> pd.DataFrame:
-        """The events table as a DataFrame, one row per event, by scene and onset."""
-        frame: pd.DataFrame = self.event_table.to_pandas()
-        return frame
-
-    @cached_property
-    def scenes(self) -> pd.DataFrame:
-        """The scenes table as a DataFrame, one row per scene, by number."""
-        frame: pd.DataFrame = self.scene_table.to_pandas()
-        return frame
-
-    @cached_property
-    def facts(self) -> pd.DataFrame:
-        """The facts table as a DataFrame, one row per scene, by number."""
-        frame: pd.DataFrame = self.fact_table.to_pandas()
-        return frame
-
-    @cached_property
-    def items(self) -> pd.DataFrame:
-        """The items table as a DataFrame, one row per item; raises DatasetError where the task has none."""
-        frame: pd.DataFrame = self.item_table.to_pandas()
-        return frame
-
-    @cached_property
     def chat(self) -> list[dict[str, Any]]:
-        """Questions and answers as chat rows, one per item; raises DatasetError where the task has none."""
+        """Rows for language models, one per item; raises DatasetError where they were not written."""
         texts = [self._text("chat", shard).decode() for shard in self._shards()]
         return [json.loads(line) for text in texts for line in text.split("\n") if line]
 

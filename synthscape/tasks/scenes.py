@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from synthscape.bank.store import ClipStore
 from synthscape.labels.batches import without_patches
+from synthscape.labels.dataframes import DataFrames
 from synthscape.labels.dcase import SUFFIX, dcase_csv
 from synthscape.labels.facts import facts_table
 from synthscape.labels.pcm import pcm_hash, to_pcm16
@@ -26,8 +27,6 @@ from synthscape.tasks.chat import chat_lines, chat_rows
 from synthscape.tasks.items import ItemPlan, ItemPlanner
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthscape.mix.device_batch import DeviceBatch
 
 
@@ -133,7 +132,7 @@ class ItemTables:
         ]
 
 
-class Scenes:
+class Scenes(DataFrames):
     """Rendered scenes of some items, and their labels.
 
     ``audio == (background + sum of the scene's stems) * 10 ** (scene_gain_db / 20)`` to float32 precision.
@@ -189,30 +188,6 @@ class Scenes:
     def item_table(self) -> pa.Table:
         """The items table, one row per item (columns: docs/tasks.md)."""
         return self.tables.items
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """The events table as a DataFrame."""
-        frame: pd.DataFrame = self.event_table.to_pandas()
-        return frame
-
-    @cached_property
-    def scenes(self) -> pd.DataFrame:
-        """The scenes table as a DataFrame."""
-        frame: pd.DataFrame = self.scene_table.to_pandas()
-        return frame
-
-    @cached_property
-    def facts(self) -> pd.DataFrame:
-        """The facts table as a DataFrame."""
-        frame: pd.DataFrame = self.fact_table.to_pandas()
-        return frame
-
-    @cached_property
-    def items(self) -> pd.DataFrame:
-        """The items table as a DataFrame."""
-        frame: pd.DataFrame = self.item_table.to_pandas()
-        return frame
 
     @cached_property
     def chat(self) -> list[dict[str, Any]]:

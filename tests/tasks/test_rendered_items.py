@@ -10,6 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,14 +93,23 @@ def test_options_of_a_choice(stores, task):
     no_leak(heard, option=option_rows, options_only=options_only_rows)
 
 
+def is_first(item: Any) -> bool:
+    """The first option is right."""
+    return item["answer_letters"] == ["A"]
+
+
+def is_high(item: Any) -> bool:
+    """There are as many calls as not, or more."""
+    return item["count"] >= 2
+
+
 def test_letters_of_a_choice(stores):
     """With two options, so that a row an item tells the letter: neither query, nor question, nor the options."""
     heard = hear_all("call_type_matching", stores, TWO_ANSWERS, "question.options=2", *CHOICE)
-    right = lambda item: item["answer_letters"] == ["A"]  # noqa: E731
     no_leak(
         heard,
-        answer=lambda one: answer_rows(one, right),
-        question=lambda one: question_rows(one, right),
+        answer=lambda one: answer_rows(one, is_first),
+        question=lambda one: question_rows(one, is_first),
         option=option_rows,
         options_only=options_only_rows,
     )
@@ -134,8 +144,7 @@ def test_few_shot_detection(stores):
 def test_counting(stores):
     """Neither query nor question tells high numbers from low ones."""
     heard = hear_all("counting", stores, TWO_ANSWERS, *SHORT, "question.most=3")
-    high = lambda item: item["count"] >= 2  # noqa: E731
-    no_leak(heard, answer=lambda one: answer_rows(one, high), question=lambda one: question_rows(one, high))
+    no_leak(heard, answer=lambda one: answer_rows(one, is_high), question=lambda one: question_rows(one, is_high))
 
 
 # ---- what these tests would have missed, and what they found
