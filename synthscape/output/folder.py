@@ -6,8 +6,8 @@
     out/audio/00000/s000000000.flac     one folder a shard; none with output.control: text
     out/stems/00000/s000000000/         background.wav, 0.wav, 1.wav, ... (output.stems)
     out/raven/00000/                    selection tables (output.raven); rttm/ and dcase/ likewise
-    out/events/00000.parquet            tables: events, scenes, facts; with tasks that ask questions items too
-    out/chat/00000.jsonl                texts: questions and answers as chat rows, with those tasks
+    out/events/00000.parquet            tables: events, scenes, facts, items
+    out/chat/00000.jsonl                texts: rows for language models (output.chat)
     out/receipts/00000.json             written last: a shard without a valid receipt does not exist
     out/failures.json                   items that could not be rendered, if any
     out/dataset.json                    written when all is there

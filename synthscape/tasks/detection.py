@@ -46,6 +46,12 @@ def _place(casting: Casting, examples: list[SceneCast], query: list[Cue]) -> tup
     return [*examples, *before, scene], shift
 
 
+def _asked_types(casting: Casting, n: int) -> list[int]:
+    """Types that are asked about, out of a set with one more, so that there is one like them to stand in."""
+    casting.labels = casting.types(n + 1)[:n]
+    return casting.labels
+
+
 def _types_needed(spec: Spec, n_asked: int) -> int:
     """Types of an item's scene, whoever of them is heard."""
     return 2 * n_asked + (spec.question.distractors.bounds()[1] > 0)
@@ -86,8 +92,7 @@ class FewShot:
     def cast(self, casting: Casting) -> Cast:
         """Every candidate has its calls; those of an absent one are replaced by calls of a type not asked about."""
         n, right = casting.card.n, casting.card.right
-        types = casting.types(n + 1)[:n]  # so that there is one to stand in for them
-        casting.labels = types
+        types = _asked_types(casting, n)
         examples, parts = _examples(casting, n)
         cues: list[Cue] = []
         for label in range(n):
@@ -123,8 +128,7 @@ class Binary:
     def cast(self, casting: Casting) -> Cast:
         """A scene without the type is one with it, its calls replaced."""
         yes = bool(casting.card.right)
-        types = casting.types(2)[:1]
-        casting.labels = types
+        types = _asked_types(casting, 1)
         examples, parts = _examples(casting, 1)
         calls = casting.number(casting.props.nodes.count, 32)
         cues = casting.asked_calls(0, calls, calls if yes else 0, 1)
@@ -158,8 +162,7 @@ class Counting:
     def cast(self, casting: Casting) -> Cast:
         """Every scene has ``question.most`` calls, of the type or standing in for it: their number tells nothing."""
         n, most = casting.card.n, casting.spec.question.most
-        types = casting.types(2)[:1]
-        casting.labels = types
+        types = _asked_types(casting, 1)
         examples, parts = _examples(casting, 1)
         cues = casting.asked_calls(0, most, n, most)
         cues += [*casting.distractors(0), *casting.patches(0)]
@@ -197,8 +200,7 @@ class FewShotScenes:
     def cast(self, casting: Casting) -> Cast:
         """Distractors may be of types near the one that is asked about: they are UNK."""
         there = bool(casting.card.right)
-        types = casting.types(2)[:1]
-        casting.labels = types
+        types = _asked_types(casting, 1)
         nodes = casting.props.nodes
         played = casting.played(0)
         marked = [
