@@ -54,6 +54,8 @@ def untrue_items(items: ItemPlan, batch: SceneBatch, audible_db: float) -> dict[
         batch: their scenes, mixed.
         audible_db: as ``events.snr.audible_db``.
     """
+    if not batch.failures and not items.scenes.required.any():
+        return {}  # of scenes that ask nothing
     scene_item = items.item_of_scene
     failed = {int(scene_item[s]): reason for s, reason in sorted((batch.failures or {}).items(), reverse=True)}
     plan = items.scenes
