@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,28 +12,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class DataFrames:
+class DataFrames(ABC):
     """Gives ``events``, ``scenes``, ``facts`` and ``items`` from ``event_table``, ``scene_table``, and so on."""
 
     @property
+    @abstractmethod
     def event_table(self) -> pa.Table:
         """The events table, one row per event, by scene and onset (columns: docs/labels.md)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def scene_table(self) -> pa.Table:
         """The scenes table, one row per scene (columns: docs/labels.md)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def fact_table(self) -> pa.Table:
         """The facts table, one row per scene (columns: docs/labels.md)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def item_table(self) -> pa.Table:
         """The items table, one row per item (columns: docs/tasks.md)."""
-        raise NotImplementedError
 
     @cached_property
     def events(self) -> pd.DataFrame:

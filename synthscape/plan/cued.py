@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from synthscape.plan.program import ProgramBuilder
 from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Spec
-from synthscape_kernels.cues import CAST_SCENE, CUE, KIND
-
-__all__ = ["CAST_SCENE", "CUE", "kinds_of_scenes"]
-
-N_KINDS: Final = 3  # in step with synthscape.tasks.cast: clips, scenes, support scenes
+from synthscape_kernels.cues import KIND
 
 
 def kinds_of_scenes(spec: Spec, builder: ProgramBuilder) -> NDArray[np.void]:

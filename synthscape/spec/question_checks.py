@@ -9,6 +9,7 @@ from synthscape.spec.problem import Key, SpecKeyError, number_text, shown
 from synthscape.spec.schema import (
     CHOICE_TASKS,
     QUESTION_TASKS,
+    TIMED_TASKS,
     Classes,
     Clips,
     Community,
@@ -178,7 +179,7 @@ def _check_choices(spec: Spec) -> None:
         _refuse(("question", "none_share"), "0", number_text(question.none_share), spec)
     if question.matched_share and spec.task not in CHOICE_TASKS:
         _refuse(("question", "matched_share"), "0", number_text(question.matched_share), spec)
-    if question.with_times and spec.task not in ("call_type_binary", "counting"):
+    if question.with_times and spec.task not in TIMED_TASKS:
         _refuse(("question", "with_times"), "false", "true", spec)
     if question.candidates.kind not in ("constant", "uniform_int"):
         expected = "a number or uniform_int, so that letters can be balanced exactly"

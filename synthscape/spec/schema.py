@@ -30,6 +30,7 @@ CHOICE_TASKS: Final = (  # questions about single clips
     "call_type_matching",
     "species_matching",
 )
+TIMED_TASKS: Final = ("call_type_binary", "counting")  # that `question.with_times` goes with
 TASKS: Final = SCENE_TASKS + QUESTION_TASKS
 MOST_CALLERS: Final = 64
 OUTSIDE_FINGERPRINT: Final = (

@@ -14,8 +14,8 @@ import pyarrow as pa
 from synthscape.errors import DatasetError
 from synthscape.spec import Spec
 from synthscape.spec.problem import SpecKeyError, shown
-from synthscape.spec.schema import SCENE_TASKS
-from synthscape.tasks.wording import CHOICE_TASKS, TIMED_TASKS, none_is_possible, question, sentences, templates
+from synthscape.spec.schema import SCENE_TASKS, TIMED_TASKS
+from synthscape.tasks.wording import CHOICE_TASKS, none_is_possible, question, sentences, templates
 
 Item = dict[str, Any]  # a row of the items table
 

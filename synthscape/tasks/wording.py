@@ -12,7 +12,6 @@ from synthscape.spec.fields import nearest
 from synthscape.spec.problem import Key, SpecKeyError, shown
 from synthscape.tasks.phrases import PHRASES
 
-TIMED_TASKS: Final = ("call_type_binary", "counting")  # what `question.with_times` goes with
 CHOICE_TASKS: Final = ("call_type_mcq", "call_type_matching", "species_matching")
 _NONE_ALWAYS: Final = ("few_shot_detection", "few_shot_scenes", "strong_detection", "detect_diarize")
 _YES_NO: Final = ("call_type_binary", "call_type_same_different")
@@ -71,9 +70,6 @@ def check_templates(task: str, spec: Spec) -> None:
     if wording.audio != wording.audio.strip():
         raise SpecKeyError(key, "a placeholder without spaces around it", shown(wording.audio), "remove them")
     _check_words(task, spec)
-    if spec.question.with_times and task not in (*TIMED_TASKS, "few_shot_scenes"):
-        expected = f"false with task: {task}, whose answer has no times"
-        raise SpecKeyError(("question", "with_times"), expected, "true", f"remove it, or use task: {TIMED_TASKS[0]}")
     for index, template in enumerate(templates(task, spec)):
         ours = wording.questions is None
         try:
