@@ -14,7 +14,7 @@
 ``ClipStore``                 calls or backgrounds in a folder, memory-mapped
 ``make_demo_bank``            a small bank of synthetic voices and backgrounds
 ``SceneGenerator``, ``Scenes``  scenes by number, in memory
-``render``, ``RenderReport``  scenes to a dataset in a folder
+``render``, ``RenderReport``  scenes to a dataset in a folder; ``render_shard``: a part of it
 ``open_dataset``, ``Dataset``  reading one
 ``SynthscapeError``           base of all errors: ``SpecError``, ``StoreError``, ``AudioError``, ``PlanError``,
                               ``MixError``, ``DatasetError``
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         SynthscapeError,
     )
     from synthscape.output.dataset import Dataset, open_dataset
-    from synthscape.scale.render import RenderReport, render
+    from synthscape.scale.render import RenderReport, render, render_shard
     from synthscape.spec import Spec, load_spec
     from synthscape.tasks.generator import SceneGenerator
     from synthscape.tasks.scenes import Scenes
@@ -63,6 +63,7 @@ __all__ = [
     "make_demo_bank",
     "open_dataset",
     "render",
+    "render_shard",
 ]
 
 _HOME = {
@@ -76,6 +77,7 @@ _HOME = {
     "make_demo_bank": "synthscape.bank.demo",
     "open_dataset": "synthscape.output.dataset",
     "render": "synthscape.scale.render",
+    "render_shard": "synthscape.scale.render",
 }
 
 

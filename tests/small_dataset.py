@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import soundfile
+
 from synthscape.labels.pcm import pcm_hash
-from synthscape.output.audio import read_pcm
 from synthscape.spec import Spec, load_spec
 from tests.hand_built import RATE, SPECIES, make_backgrounds, make_bank
 
@@ -22,7 +23,7 @@ classes: {{per_scene: {{uniform_int: [1, 3]}}}}
 events: {{count: {{uniform_int: [1, 4]}}, snr: {{db: {{uniform: [-5, 10]}}}}, resample: {{choice: [1, 0.75]}}}}
 empty_share: 0.2
 background: {{mix: {{probability: 0.5}}}}
-output: {{dir: {out}, items_per_shard: 8, raven: true}}
+output: {{dir: {out}, format: folder, items_per_shard: 8, raven: true}}
 """
 
 
@@ -50,7 +51,9 @@ def contents(folder: Path) -> dict[str, Any]:
     """What a dataset says, by file: bytes of tables, texts and JSON, hashes of the samples of audio."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != ".lock":
+        if path.is_file() and path.name != ".lock" and path.parent.name != "log":
             name = str(path.relative_to(folder))
-            found[name] = pcm_hash(read_pcm(path)) if path.suffix == ".flac" else path.read_bytes()
+            found[name] = (
+                pcm_hash(soundfile.read(path, dtype="int16")[0]) if path.suffix == ".flac" else path.read_bytes()
+            )
     return found

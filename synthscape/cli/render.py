@@ -37,7 +37,6 @@ def render(
     json: JsonOption = False,
 ) -> None:
     """Render a dataset; the same command again goes on where it stopped. Exit code 1: some items failed."""
-    from synthscape.scale.render import available_workers
     from synthscape.scale.render import render as render_dataset
     from synthscape.spec import load_spec
 
@@ -45,7 +44,7 @@ def render(
     with _progress("rendering", loaded.items) as progress:
         report = render_dataset(
             loaded,
-            workers=workers or available_workers(),
+            workers=workers,
             device=device,
             overwrite=overwrite,
             progress=progress,
@@ -58,7 +57,7 @@ def render(
         typer.echo(f"synthscape: {failure['item_id']} failed: {failure['reason']}", err=True)
     if report.failures:
         if len(report.failures) > _MOST_LISTED:
-            typer.echo(f"synthscape: all {len(report.failures)} in {report.path / 'failures.json'}", err=True)
+            typer.echo(f"synthscape: all {len(report.failures)} in {report.path}/{'failures.parquet'}", err=True)
         raise typer.Exit(1)
 
 
@@ -90,7 +89,6 @@ def demo(
     from synthscape.bank.demo import make_demo_bank
     from synthscape.output.dataset import open_dataset
     from synthscape.report.pictures import Panel, picture_sheet
-    from synthscape.scale.render import available_workers
     from synthscape.scale.render import render as render_dataset
     from synthscape.spec import load_spec
 
@@ -105,7 +103,7 @@ def demo(
     )
     loaded = load_spec("strong_detection", overrides)
     with _progress("rendering", loaded.items) as progress:
-        report = render_dataset(loaded, workers=workers or available_workers(), progress=progress)
+        report = render_dataset(loaded, workers=workers, progress=progress)
     data = open_dataset(dataset)
     of_scene = dict(list(data.events.groupby("scene_id")))
     shown = [name for name in data.scenes["scene_id"] if name in of_scene][:_DEMO_PICTURES]
@@ -173,7 +171,7 @@ def _quoted(path: Path) -> str:
 
 
 @contextmanager
-def _progress(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
+def _progress(what: str, total: int) -> Iterator[Callable[[Any], None] | None]:
     """A bar on stderr, if that is a terminal; says how to go on when interrupted."""
     import sys
 
@@ -187,7 +185,7 @@ def _progress(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda done: bar.advance(task, done)
+            yield lambda done: bar.advance(task, done if isinstance(done, int) else done.items)
     except KeyboardInterrupt:
         typer.echo("synthscape: interrupted; the same command goes on from here", err=True)
         raise typer.Exit(130) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +11,9 @@ import soundfile
 from numpy.typing import NDArray
 
 from synthscape.errors import DatasetError
+from synthscape.storage import Place
 
-FORMATS: Final = ("flac", "wav")
+FORMATS: Final = ("flac", "wav", "none")
 #: libFLAC's level 4 of 8: 2 % larger than its best, and twice as fast
 FLAC_LEVEL: Final = 0.5
 _FLAC_RATES: Final = "up to 65535 Hz, and multiples of 10 up to 655350 Hz"
@@ -26,7 +26,7 @@ def check_format(audio: str, sample_rate: int) -> None:
         DatasetError: the rate is not one of FLAC's, or the format is unknown.
     """
     if audio not in FORMATS:
-        raise DatasetError(f"output.audio: expected {' or '.join(FORMATS)}, got {audio!r}")
+        raise DatasetError(f"output.audio: expected {', '.join(FORMATS)}, got {audio!r}")
     fits_flac = sample_rate <= 65535 or (sample_rate <= 655350 and sample_rate % 10 == 0)
     if audio == "flac" and not fits_flac:
         raise DatasetError(f"FLAC holds rates {_FLAC_RATES}, not {sample_rate} Hz; set output.audio=wav")
@@ -59,21 +59,21 @@ def encode_float(samples: NDArray[np.float32], sample_rate: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-def read_pcm(path: Path) -> NDArray[np.int16]:
+def read_pcm(place: Place, name: str) -> NDArray[np.int16]:
     """Samples of a scene's file, int16 [n_samples]; raises DatasetError if it is missing or damaged."""
-    pcm: NDArray[np.int16] = _read(path, "int16")
+    pcm: NDArray[np.int16] = _read(place, name, "int16")
     return pcm
 
 
-def read_float(path: Path) -> NDArray[np.float32]:
+def read_float(place: Place, name: str) -> NDArray[np.float32]:
     """Samples of a stem, float32 [n_samples]; raises DatasetError if it is missing or damaged."""
-    stem: NDArray[np.float32] = _read(path, "float32")
+    stem: NDArray[np.float32] = _read(place, name, "float32")
     return stem
 
 
-def _read(path: Path, dtype: str) -> Any:
+def _read(place: Place, name: str, dtype: str) -> Any:
     try:
-        return soundfile.read(path, dtype=dtype)[0]
+        return soundfile.read(io.BytesIO(place.read(name)), dtype=dtype)[0]
     except (soundfile.SoundFileError, OSError) as error:
-        state = f"can't be read ({error})" if path.exists() else "is missing"
-        raise DatasetError(f"{path} {state}; render the dataset again: what is missing is made anew") from None
+        state = "is missing" if isinstance(error, FileNotFoundError) else f"can't be read ({error})"
+        raise DatasetError(f"{place}: {name} {state}; render the dataset again: what is missing is made anew") from None

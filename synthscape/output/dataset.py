@@ -29,6 +29,7 @@ from synthscape.output.folder import (
     shards_of,
     text_hash,
 )
+from synthscape.storage import Place, place_at
 
 
 def open_dataset(path: str | Path) -> Dataset:
@@ -43,36 +44,38 @@ def open_dataset(path: str | Path) -> Dataset:
     Raises:
         DatasetError: the folder is no dataset, is not finished, or was written by a newer version.
     """
-    folder = Path(path)
+    place = place_at(path)
     try:
-        info = json.loads((folder / DATASET_FILE).read_text(encoding="utf-8"))
+        info = json.loads(place.read(DATASET_FILE))
         known = info["format"] == FORMAT
     except FileNotFoundError:
-        if (folder / ORIGIN_FILE).is_file() or any((folder / "receipts").glob("*.json")):
+        if place.exists(ORIGIN_FILE) or place.entries("receipts"):
             raise DatasetError(
-                f"{folder} is not finished: run `synthscape render` with the same spec again, and it goes on"
+                f"{place} is not finished: run `synthscape render` with the same spec again, and it goes on"
             ) from None
-        raise DatasetError(f"{folder} is no dataset: there is no {DATASET_FILE} in it") from None
+        raise DatasetError(f"{place} is no dataset: there is no {DATASET_FILE} in it") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DatasetError(f"{folder / DATASET_FILE} can't be read ({error}); render the dataset again") from None
+        raise DatasetError(f"{place}: {DATASET_FILE} can't be read ({error}); render the dataset again") from None
     if not known or info.get("format_version") != FORMAT_VERSION:
         raise DatasetError(
-            f"{folder / DATASET_FILE}: expected {FORMAT} version {FORMAT_VERSION}, got {info['format']!r} version "
+            f"{place}: {DATASET_FILE}: expected {FORMAT} version {FORMAT_VERSION}, got {info['format']!r} version "
             f"{info.get('format_version')!r}; read it with the version of synthscape that made it"
         )
-    return Dataset(folder, info)
+    return Dataset(place, info)
 
 
 class Dataset(DataFrames):
     """A rendered dataset: tables as DataFrames, audio by scene id.
 
     Attributes:
-        path: the folder.
+        place: where it lies.
+        path: the folder; a URL if it is on a server.
         info: what ``dataset.json`` says: spec, fingerprints, versions, counts, licences.
     """
 
-    def __init__(self, path: Path, info: dict[str, Any]):
-        self.path = path
+    def __init__(self, place: Place, info: dict[str, Any]):
+        self.place = place
+        self.path = place.where
         self.info = info
 
     def __len__(self) -> int:
@@ -131,7 +134,7 @@ class Dataset(DataFrames):
             DatasetError: there is no such scene, the dataset was written without audio, or the file is missing or
                 damaged.
         """
-        return from_pcm16(read_pcm(self._audio_file(self._position(scene_id))))
+        return from_pcm16(self._pcm(self._position(scene_id)))
 
     def stems(self, scene_id: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Background float32 [n_samples] and events float32 [events, n_samples] of a scene, before the scene gain.
@@ -142,12 +145,12 @@ class Dataset(DataFrames):
         position = self._position(scene_id)
         if not self.spec["output"]["stems"]:
             raise DatasetError(f"{self.path} has no stems: render it with output.stems=true into another folder")
-        folder = self.path / "stems" / self._shard_of[position] / scene_id
-        background = read_float(folder / "background.wav")
+        folder = f"stems/{self._shard_of[position]}/{scene_id}"
+        background = read_float(self.place, f"{folder}/background.wav")
         n_events = self.scene_table["n_events"][position].as_py()
         stems = np.zeros((n_events, len(background)), dtype=np.float32)
         for event_id in range(n_events):
-            stems[event_id] = read_float(folder / f"{event_id}.wav")
+            stems[event_id] = read_float(self.place, f"{folder}/{event_id}.wav")
         return background, stems
 
     def verify(self) -> list[str]:
@@ -159,9 +162,9 @@ class Dataset(DataFrames):
 
     def _problems(self) -> Iterator[str]:
         for shard in self._shards():
-            receipt_file = self.path / "receipts" / f"{shard}.json"
+            receipt_file = f"receipts/{shard}.json"
             try:
-                receipt: Mapping[str, Any] = json.loads(receipt_file.read_text(encoding="utf-8"))
+                receipt: Mapping[str, Any] = json.loads(self.place.read(receipt_file))
                 for kind, expected in receipt["hashes"].items():
                     yield from self._problems_of(kind, shard, expected)
             except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
@@ -170,7 +173,7 @@ class Dataset(DataFrames):
             zip(self.scene_table["audio"].to_pylist(), self.scene_table["pcm_hash"].to_pylist(), strict=True)
         ):
             try:
-                if audio is not None and pcm_hash(read_pcm(self._audio_file(position))) != expected:
+                if audio is not None and pcm_hash(self._pcm(position)) != expected:
                     yield f"{audio}: not what was written"
             except DatasetError as error:
                 yield str(error)
@@ -188,31 +191,32 @@ class Dataset(DataFrames):
         return [shard.name for shard in shards_of(self.spec["items"], self.spec["output"]["items_per_shard"])]
 
     def _read(self, kind: str, shard: str) -> pa.Table:
-        path = self.path / shard_file(kind, shard)
+        path = shard_file(kind, shard)
         try:
-            table = pq.read_table(path, partitioning=None)
+            with self.place.open(path) as file:
+                table = pq.read_table(file, partitioning=None)
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(kind, path, error) from None
         missing = [name for name in TABLES[kind].names if name not in table.column_names]
         if missing:
             raise DatasetError(
-                f"{path} has no column {missing[0]!r}; read it with the version of synthscape that made it"
+                f"{self.path}: {path} has no column {missing[0]!r}; read it with the version of synthscape that made it"
             )
         return table
 
     def _text(self, kind: str, shard: str) -> bytes:
-        path = self.path / shard_file(kind, shard)
+        path = shard_file(kind, shard)
         try:
-            return path.read_bytes()
+            return self.place.read(path)
         except OSError as error:
             raise self._unreadable(kind, path, error) from None
 
-    def _unreadable(self, kind: str, path: Path, error: Exception) -> DatasetError:
-        if not (self.path / kind).exists():
+    def _unreadable(self, kind: str, name: str, error: Exception) -> DatasetError:
+        if not self.place.exists(kind):
             older = "an older version made it"
             why = {"facts": older, "items": older, "chat": "it was rendered with output.chat: false"}
             return DatasetError(f"{self.path} has no {kind}: {why.get(kind, 'copy it again, whole')}")
-        return DatasetError(f"{path} can't be read ({error}); render the dataset again")
+        return DatasetError(f"{self.path}: {name} can't be read ({error}); render the dataset again")
 
     def _table(self, kind: str) -> pa.Table:
         return pa.concat_tables([self._read(kind, shard) for shard in self._shards()])
@@ -236,11 +240,11 @@ class Dataset(DataFrames):
             raise DatasetError(f"{self.path} has no scene {scene_id!r}{names}")
         return position
 
-    def _audio_file(self, position: int) -> Path:
+    def _pcm(self, position: int) -> NDArray[np.int16]:
         audio = self.scene_table["audio"][position].as_py()
         if audio is None:
-            raise DatasetError(f"{self.path} was written without audio (output.control: text)")
+            raise DatasetError(f"{self.path} was written without audio (output.audio: none, or output.control: text)")
         name = PurePosixPath(audio)
         if name.is_absolute() or ".." in name.parts or len(name.parts) != 3:
             raise DatasetError(f"{self.path}: the scenes table names {str(name)!r}, which is no file of this dataset")
-        return self.path / name
+        return read_pcm(self.place, str(name))

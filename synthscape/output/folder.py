@@ -1,25 +1,24 @@
-"""Writing a dataset into a folder, shard by shard, so that a stopped render goes on where it stopped.
+"""Writing a dataset, shard by shard, so that a stopped render goes on where it stopped.
 
 ::
 
     out/render.json                     what is rendered here: written first
-    out/audio/00000/s000000000.flac     one folder a shard; none with output.control: text
+    out/audio/00000/s000000000.flac     audio, see synthscape.output.containers; none with output.audio: none
     out/stems/00000/s000000000/         background.wav, 0.wav, 1.wav, ... (output.stems)
     out/raven/00000/                    selection tables (output.raven); rttm/ and dcase/ likewise
     out/events/00000.parquet            tables: events, scenes, facts, items
     out/chat/00000.jsonl                texts: rows for language models (output.chat)
     out/receipts/00000.json             written last: a shard without a valid receipt does not exist
-    out/failures.json                   items that could not be rendered, if any
-    out/dataset.json                    written when all is there
+    out/log/00000.json                  when and where the shard was rendered, and how long it took
+    out/failures.parquet                items that could not be rendered, if any
+    out/README.md, out/dataset.json     written when all is there
 
-A shard's files are written aside and renamed. Nothing else in the folder is touched.
+A shard's files are written aside and moved to their place whole. Nothing else in the folder is touched.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,26 +31,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synthscape.errors import DatasetError
-from synthscape.files import ASIDE_PREFIX, write_json, written_aside
+from synthscape.files import ASIDE_PREFIX
 from synthscape.labels.facts import FACTS_SCHEMA
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.labels.table_hash import table_hash
+from synthscape.output.containers import CONTAINER_FOLDERS, Container, Page, container_for
 from synthscape.output.sync import SyncedFiles
+from synthscape.storage import LocalPlace, Place, place_at
 
 FORMAT: Final = "synthscape-dataset"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 DATASET_FILE: Final = "dataset.json"
 ORIGIN_FILE: Final = "render.json"
-FAILURES_FILE: Final = "failures.json"
+FAILURES_FILE: Final = "failures.parquet"
+CARD_FILE: Final = "README.md"
 _LOCK_FILE: Final = ".lock"
 #: The tables a shard can have, and their columns.
 TABLES: Final = {"events": EVENTS_SCHEMA, "scenes": SCENES_SCHEMA, "facts": FACTS_SCHEMA, "items": ITEMS_SCHEMA}
 #: The text files a shard can have, and how their names end.
 TEXTS: Final = {"chat": ".jsonl"}
-_MEDIA: Final = ("audio", "stems", "raven", "rttm", "dcase")
-_FOLDERS: Final = (*TABLES, *TEXTS, *_MEDIA, "receipts")
-_FILES: Final = (DATASET_FILE, ORIGIN_FILE, FAILURES_FILE, _LOCK_FILE)
+FAILURES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("item_number", pa.int64(), nullable=False),
+        pa.field("item_id", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+_BESIDE: Final = ("stems", "raven", "rttm", "dcase")  # folders of files that stand beside the audio
+_FOLDERS: Final = (*TABLES, *TEXTS, *CONTAINER_FOLDERS, *_BESIDE, "receipts", "log")
+_FILES: Final = (DATASET_FILE, ORIGIN_FILE, FAILURES_FILE, CARD_FILE)
 _ROWS_PER_GROUP: Final = 65536
 _NEW_PLACE: Final = "name another output.dir, or say --overwrite to lose what is there"
 
@@ -83,9 +92,9 @@ def shards_of(items: int, items_per_shard: int) -> list[Shard]:
     return [Shard(k, first, min(first + items_per_shard, items)) for k, first in enumerate(starts)]
 
 
-def media_of(output: Mapping[str, Any]) -> list[str]:
-    """Folders with files of scenes that a dataset written like this has."""
-    return [name for name in _MEDIA if (output["control"] != "text" if name == "audio" else output[name])]
+def has_audio(output: Mapping[str, Any]) -> bool:
+    """Whether a dataset written like this has audio."""
+    return bool(output["audio"] != "none" and output["control"] != "text")
 
 
 def shard_file(part: str, shard: str) -> str:
@@ -103,64 +112,76 @@ def text_hash(content: bytes) -> str:
 
 
 class DatasetFolder:
-    """A folder that is being rendered into; see :func:`open_folder`.
+    """A dataset that is being rendered; see :func:`open_folder`. It may be sent to other processes and machines.
 
     Attributes:
-        path: the folder.
+        place: the folder.
         origin: what is rendered here: spec, fingerprints, how it is written, versions of what computes samples.
     """
 
-    def __init__(self, path: Path, origin: Mapping[str, Any]):
-        self.path = path
+    def __init__(self, place: Place, origin: Mapping[str, Any]):
+        self.place = place
         self.origin = origin
 
-    def receipts(self, shards: Sequence[Shard]) -> dict[int, dict[str, Any]]:
-        """The valid receipts, by shard: of this spec, this range, with all files there and no failures.
+    def receipts(self, shards: Iterable[Shard]) -> Iterator[dict[str, Any]]:
+        """Receipts of shards, in this order; of one that has none, an empty one."""
+        for content in self.place.read_many(_receipt_file(shard.name) for shard in shards):
+            yield _parsed(content)
+
+    def kept(self, shards: Sequence[Shard]) -> dict[int, dict[str, Any]]:
+        """Counts of the shards that need not be rendered again: valid, of this spec and range, and without failures.
 
         Raises:
-            DatasetError: more is rendered here already than asked for.
+            DatasetError: more is rendered here already than asked for, or other versions made it.
         """
-        kept = {}
+        names = [name for name in self.place.entries("receipts") if name.endswith(".json")]
+        wanted = {f"{shard.name}.json": shard for shard in shards}
+        found: dict[int, dict[str, Any]] = {}
         items = there = shards[-1].last
-        by_number = {shard.number: shard for shard in shards}
-        for path in sorted((self.path / "receipts").glob("*.json")):
-            receipt = _read_json(path)
+        for name, content in zip(names, self.place.read_many(f"receipts/{name}" for name in names), strict=True):
+            receipt = _parsed(content)
             if receipt.get("seal") != _seal(receipt) or receipt["fingerprint"] != self.origin["fingerprint"]:
                 continue
             there = max(there, receipt["last"])
-            shard = by_number.get(receipt["shard"])
-            if shard and path.stem == shard.name and self._is_valid(receipt, shard):
-                kept[shard.number] = receipt
+            shard = wanted.get(name)
+            if shard and (receipt["first"], receipt["last"]) == (shard.first, shard.last) and not receipt["failures"]:
+                found[shard.number] = {name: receipt[name] for name in ("files", "counts", "made_with")}
         if there > items:
             raise DatasetError(
-                f"{self.path} has {there} items already, the spec asks for {items}: "
+                f"{self.place} has {there} items already, the spec asks for {items}: "
                 f"use its first {items} items, ask for more, or {_NEW_PLACE}"
             )
-        return kept
+        sizes = self.place.sizes({part for receipt in found.values() for part in receipt["files"]})
+        kept = {
+            number: receipt
+            for number, receipt in found.items()
+            if all(sizes[part] == tuple(size) for part, size in receipt["files"].items())
+        }
+        if len(kept) < len(shards):
+            self._check_made_with(kept.values())
+        return {number: receipt["counts"] for number, receipt in kept.items()}
 
-    def check_engine(self, kept: Mapping[int, Mapping[str, Any]]) -> None:
-        """Refuse to add shards to those other versions made: samples could differ in their last bit.
-
-        Raises:
-            DatasetError: naming the versions.
-        """
-        for receipt in kept.values():
-            there, here = receipt["engine"], self.origin["engine"]
+    def _check_made_with(self, receipts: Iterable[Mapping[str, Any]]) -> None:
+        # samples of other versions could differ in their last bit
+        for receipt in receipts:
+            there, here = receipt["made_with"], self.origin["made_with"]
             changed = [
                 f"{name} {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]
             ]
             if changed:
                 raise DatasetError(
-                    f"{self.path} was begun with other versions ({'; '.join(changed)}), and one dataset is made by "
+                    f"{self.place} was begun with other versions ({'; '.join(changed)}), and one dataset is made by "
                     f"one; install those, or {_NEW_PLACE}"
                 )
 
-    def begin(self) -> None:
-        """Make the folders, and say what is rendered here; the dataset counts as unfinished from now on."""
-        (self.path / DATASET_FILE).unlink(missing_ok=True)
-        for name in (*media_of(self.origin["output"]), "receipts"):
-            (self.path / name).mkdir(exist_ok=True)
-        write_json(self.path / ORIGIN_FILE, {"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin})
+    def begin(self, missing: Iterable[Shard]) -> None:
+        """Say what is rendered here, and forget these shards; the dataset counts as unfinished from now on."""
+        self.place.remove(DATASET_FILE)
+        there = set(self.place.entries("receipts"))
+        for shard in missing:
+            if f"{shard.name}.json" in there:
+                self.place.remove(_receipt_file(shard.name))
+        self.place.write(ORIGIN_FILE, as_json({"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin}))
 
     @contextmanager
     def shard(self, shard: Shard) -> Iterator[ShardWriter]:
@@ -171,67 +192,64 @@ class DatasetFolder:
         finally:
             writer.discard()
 
-    def finish(self, receipts: Sequence[Mapping[str, Any]], content: Mapping[str, Any]) -> dict[str, Any]:
-        """Write ``dataset.json`` (and ``failures.json``), and give what it says."""
-        failures = [failure for receipt in receipts for failure in receipt["failures"]]
-        failures_file = self.path / FAILURES_FILE
-        if failures:
-            write_json(failures_file, failures)
+    def finish(self, failures: pa.Table, card: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Write ``failures.parquet`` (if any), the card and ``dataset.json``, and give what that says."""
+        if len(failures):
+            sink = pa.BufferOutputStream()
+            pq.write_table(failures, sink)
+            self.place.write(FAILURES_FILE, sink.getvalue().to_pybytes())
         else:
-            failures_file.unlink(missing_ok=True)
-        hashed = [
-            [receipt["first"], receipt["last"], receipt["pcm_hash"], sorted(receipt["hashes"].items())]
-            for receipt in receipts
-        ]
+            self.place.remove(FAILURES_FILE)
+        self.place.write(CARD_FILE, card.encode())
         info = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "fingerprint": self.origin["fingerprint"],
-            "content_hash": blake2b(json.dumps(hashed).encode(), digest_size=16).hexdigest(),
             **content,
         }
-        write_json(self.path / DATASET_FILE, info)
-        _sync_folder(self.path)
+        self.place.write(DATASET_FILE, as_json(info))
         return info
-
-    def _is_valid(self, receipt: Mapping[str, Any], shard: Shard) -> bool:
-        if (receipt["first"], receipt["last"]) != (shard.first, shard.last) or receipt["failures"]:
-            return False
-        if "facts" not in receipt.get("hashes", {}):  # an older version wrote it
-            return False
-        return all(_size(self.path / part) == tuple(size) for part, size in receipt["files"].items())
 
 
 class ShardWriter:
-    """Files of one shard, written aside. ``add_*`` may be called from several threads."""
+    """Files of one shard, written aside. ``add_*`` but for ``add`` may be called from several threads."""
 
     def __init__(self, folder: DatasetFolder, shard: Shard):
         self.folder = folder
         self.shard = shard
-        token = secrets.token_hex(8)
         output = folder.origin["output"]
-        self._extension = output["audio"]
-        self._aside = {name: folder.path / name / f"{ASIDE_PREFIX}{token}" for name in media_of(output)}
-        for path in self._aside.values():
-            path.mkdir()
+        self._workspace = folder.place.workspace()
+        self._beside = [name for name in _BESIDE if output[name]]
+        for name in self._beside:
+            (self._workspace / name).mkdir()
         self._files = SyncedFiles()
+        self._container: Container | None = None
+        if has_audio(output):
+            self._container = container_for(output, self._workspace, shard.name, self._files)
+        self._tables: dict[str, list[pa.Table]] = {}
+        self._texts: dict[str, list[str]] = {}
 
     @property
     def has_audio(self) -> bool:
-        """Whether the dataset has audio files at all."""
-        return "audio" in self._aside
+        """Whether the dataset has audio at all."""
+        return self._container is not None
 
-    def audio_path(self, scene_id: str) -> str:
-        """Where a scene's audio will be, from the dataset's folder."""
-        return f"audio/{self.shard.name}/{scene_id}.{self._extension}"
+    def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str | None:
+        """What the tables call the audio of a scene; None if none is written."""
+        return None if self._container is None else self._container.audio_name(scene_id, item_id, part)
 
-    def add_audio(self, scene_id: str, content: bytes) -> None:
-        """Write the encoded audio of a scene."""
-        self._files.write(self._aside["audio"] / f"{scene_id}.{self._extension}", content)
+    def add(self, page: Page) -> None:
+        """Add the next items of the shard."""
+        if self._container is not None:
+            self._container.add(page)
+        for name, table in page.tables.items():
+            self._tables.setdefault(name, []).append(table)
+        for name, text in page.texts.items():
+            self._texts.setdefault(name, []).append(text)
 
     def add_stems(self, scene_id: str, background: bytes, stems: Iterable[bytes]) -> None:
         """Write the background and the events of a scene, encoded, in the order of the events table, one by one."""
-        folder = self._aside["stems"] / scene_id
+        folder = self._workspace / "stems" / scene_id
         folder.mkdir()
         self._files.write(folder / "background.wav", background)
         for event_id, stem in enumerate(stems):
@@ -239,114 +257,126 @@ class ShardWriter:
 
     def add_text(self, folder: str, name: str, text: str) -> None:
         """Write a file that goes with a scene: into ``raven``, ``rttm`` or ``dcase``, where ``output`` asks for it."""
-        self._files.write(self._aside[folder] / name, text.encode())
+        self._files.write(self._workspace / folder / name, text.encode())
 
-    def commit(
-        self, tables: Mapping[str, pa.Table], receipt: Mapping[str, Any], texts: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
+    def commit(self, receipt: Mapping[str, Any]) -> dict[str, Any]:
         """Make the shard exist, and give its receipt.
 
         Args:
-            tables: by name, one of :data:`TABLES`; events, scenes and facts are always among them.
             receipt: what else the receipt says.
-            texts: whole text files by name, one of :data:`TEXTS`.
         """
+        place, name = self.folder.place, self.shard.name
+        parts = {f"{part}/{name}": self._workspace / part for part in self._beside}
+        if self._container is not None:
+            parts |= self._container.close()
         self._files.wait()
-        texts = texts or {}
-        root, name = self.folder.path, self.shard.name
-        receipt_file = root / "receipts" / f"{name}.json"
-        receipt_file.unlink(missing_ok=True)
-        for part, aside in self._aside.items():
-            _put_in_place(aside, root / part / name)
-        parts = [f"{part}/{name}" for part in self._aside]
-        for part in (*tables, *texts):
-            (root / part).mkdir(exist_ok=True)
-            parts.append(shard_file(part, name))
-            with written_aside(root / parts[-1]) as path:
-                if part in tables:
-                    pq.write_table(tables[part], path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
-                else:
-                    path.write_bytes(texts[part].encode())
-        for part in (*self._aside, *tables, *texts):
-            _sync_folder(root / part)
-        content = {
+        hashes = {}
+        for part, tables in self._tables.items():
+            table = pa.concat_tables(tables)
+            hashes[part] = table_hash(table)
+            path = parts[shard_file(part, name)] = self._workspace / f"{part}.parquet"
+            pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
+        for part, texts in self._texts.items():
+            content = "".join(texts).encode()
+            hashes[part] = text_hash(content)
+            path = parts[shard_file(part, name)] = self._workspace / part
+            path.write_bytes(content)
+        sizes = LocalPlace(self._workspace).sizes(str(path.relative_to(self._workspace)) for path in parts.values())
+        for part, path in parts.items():
+            place.put(path, part)
+        said = {
             "format": FORMAT,
             "shard": self.shard.number,
             "first": self.shard.first,
             "last": self.shard.last,
             "fingerprint": self.folder.origin["fingerprint"],
-            "engine": self.folder.origin["engine"],
+            "made_with": self.folder.origin["made_with"],
             "output": self.folder.origin["output"],
-            "hashes": {
-                **{part: table_hash(table) for part, table in tables.items()},
-                **{part: text_hash(text.encode()) for part, text in texts.items()},
-            },
-            "files": {part: _size(root / part) for part in parts},
+            "hashes": hashes,
+            "files": dict(zip(parts, sizes.values(), strict=True)),
             **receipt,
         }
-        content["seal"] = _seal(content)
-        write_json(receipt_file, content)
-        _sync_folder(receipt_file.parent)
-        return content
+        said["seal"] = _seal(said)
+        if not place.create(_receipt_file(name), as_json(said)):
+            there = _parsed(place.read(_receipt_file(name)))
+            if any(there.get(key) != said[key] for key in ("pcm_hash", "hashes")):
+                raise DatasetError(
+                    f"{place}: shard {name} was rendered by another process too, and it is not the same; render into "
+                    "another output.dir, and report this"
+                )
+        return said
 
     def discard(self) -> None:
         """Remove what was not committed."""
         self._files.close()
-        for path in self._aside.values():
-            shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(self._workspace, ignore_errors=True)
 
 
 @contextmanager
-def open_folder(path: Path, origin: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[DatasetFolder]:
+def open_folder(
+    where: Path | str, origin: Mapping[str, Any], *, overwrite: bool = False, shared: bool = False
+) -> Iterator[DatasetFolder]:
     """Open a folder for rendering: a new one, or one with a part of the same dataset.
 
-    While it is open no other process can render into it.
+    While it is open no other process can render into it (on servers, several can: they write the same, and receipts
+    tell whose is kept).
 
     Args:
-        path: the folder.
+        where: the folder, a path or URL.
         origin: ``fingerprint``, ``spec`` (its fingerprint content), ``stores`` (fingerprints), ``plan_version``,
-            ``output`` (how it is written), ``engine`` (versions of what computes samples).
+            ``output`` (how it is written), ``made_with`` (versions of what computes samples).
         overwrite: remove the dataset that is there first. What is no part of a dataset is never touched.
+        shared: let others in that say so too, to render other shards.
 
     Raises:
         DatasetError: the folder holds something else, a dataset of another spec or bank, or is being rendered into.
         OSError: the folder can't be written.
     """
-    if path.exists() and not path.is_dir():
-        raise DatasetError(f"{path} is a file: it is left alone; name another output.dir")
-    _what_is_there(path)  # refuses what is no dataset, before anything is made in it
-    path.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
-        there = _what_is_there(path)
+    place = place_at(where)
+    if isinstance(place, LocalPlace) and place.where.exists() and not place.where.is_dir():
+        raise DatasetError(f"{where} is a file: it is left alone; name another output.dir")
+    _what_is_there(place)  # refuses what is no dataset, before anything is made in it
+    place.make()
+    with place.locked(shared=shared):
+        there = _what_is_there(place)
         if there is not None and overwrite:
             for name in (*_FILES, *_FOLDERS):
-                if name != _LOCK_FILE:
-                    _remove(path / name)
+                place.remove(name)
         elif there is not None:
-            _check_same(path, there, origin)
-        _remove_leftovers(path)
-        yield DatasetFolder(path, origin)
+            _check_same(place, there, origin)
+        if not shared:
+            place.remove_leftovers()
+        yield DatasetFolder(place, origin)
 
 
-def _what_is_there(path: Path) -> dict[str, Any] | None:
+def _receipt_file(shard: str) -> str:
+    return f"receipts/{shard}.json"
+
+
+def as_json(content: Any) -> bytes:
+    """JSON as it is written: UTF-8, keys in the order given, readable."""
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _what_is_there(place: Place) -> dict[str, Any] | None:
     """What is rendered in a folder (only the fingerprint may be known); None for a free folder."""
-    entries = [entry.name for entry in path.iterdir()] if path.exists() else []
-    entries = [name for name in entries if name != _LOCK_FILE and not name.startswith(ASIDE_PREFIX)]
+    entries = [name for name in place.entries() if name != _LOCK_FILE and not name.startswith(ASIDE_PREFIX)]
     if not entries:
         return None
-    for file in (path / ORIGIN_FILE, *sorted((path / "receipts").glob("*.json")), path / DATASET_FILE):
-        content = _read_json(file)
+    receipts = (f"receipts/{name}" for name in place.entries("receipts"))
+    for name in (ORIGIN_FILE, *receipts, DATASET_FILE):
+        content = _parsed(next(place.read_many([name])))
         if content.get("format") == FORMAT and "fingerprint" in content:
-            return content if file.name != DATASET_FILE else {"fingerprint": content["fingerprint"]}
+            return content if name != DATASET_FILE else {"fingerprint": content["fingerprint"]}
     if set(entries) <= set(_FOLDERS):
         return None  # a render that was stopped before it had begun
-    raise DatasetError(f"{path} is not empty and no dataset ({sorted(entries)[0]!r} is in it): name another output.dir")
+    raise DatasetError(f"{place} is not empty and no dataset ({entries[0]!r} is in it): name another output.dir")
 
 
-def _check_same(path: Path, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
+def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
     if there.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
         raise DatasetError(
-            f"{path} is a dataset of format version {there['format_version']}, this version writes {FORMAT_VERSION}; "
+            f"{place} is a dataset of format version {there['format_version']}, this version writes {FORMAT_VERSION}; "
             f"{_NEW_PLACE}"
         )
     changed = [
@@ -365,7 +395,7 @@ def _check_same(path: Path, there: Mapping[str, Any], origin: Mapping[str, Any])
         changed = [f"fingerprint {there['fingerprint']} there, {origin['fingerprint']} asked"]
     if changed:
         more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""
-        raise DatasetError(f"{path} is another dataset: {'; '.join(changed[:3])}{more}; {_NEW_PLACE}")
+        raise DatasetError(f"{place} is another dataset: {'; '.join(changed[:3])}{more}; {_NEW_PLACE}")
 
 
 def _differences(old: Any, new: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
@@ -382,71 +412,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _parsed(content: bytes | None) -> dict[str, Any]:
     try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    with (path / _LOCK_FILE).open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DatasetError(f"{path} is being rendered by another process: wait for it, or stop it") from None
-        yield
-
-
-def _remove_leftovers(path: Path) -> None:
-    for folder in (path, *(path / name for name in _FOLDERS)):
-        for entry in folder.glob(f"{ASIDE_PREFIX}*"):
-            _remove(entry)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _put_in_place(aside: Path, path: Path) -> None:
-    if path.exists():
-        old = path.with_name(f"{ASIDE_PREFIX}{secrets.token_hex(8)}")
-        path.rename(old)
-        shutil.rmtree(old)
-    aside.rename(path)
-
-
-def _size(path: Path) -> tuple[int, int]:
-    """Number of files at or under a path, and their bytes."""
-    if path.is_file():
-        return 1, path.stat().st_size
-    files = bytes_ = 0
-    for folder, _, names in os.walk(path):
-        files += len(names)
-        bytes_ += sum((Path(folder) / name).stat().st_size for name in names)
-    return files, bytes_
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        said = json.loads(content or b"")
+    except ValueError:
         return {}
-    return content if isinstance(content, dict) else {}
+    return said if isinstance(said, dict) else {}
 
 
 def _seal(receipt: Mapping[str, Any]) -> str:
     """Hash of all else a receipt says: one that is damaged or was edited counts as none."""
     said = {key: value for key, value in receipt.items() if key != "seal"}
     return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def _sync_folder(path: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

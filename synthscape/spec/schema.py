@@ -35,6 +35,7 @@ TASKS: Final = SCENE_TASKS + QUESTION_TASKS
 MOST_CALLERS: Final = 64
 OUTSIDE_FINGERPRINT: Final = (
     ("output",),
+    ("engine",),
     ("items",),
     ("bank",),
     ("backgrounds",),
@@ -604,9 +605,9 @@ class Licences:
 class Output:
     """Where and how the dataset is written; not part of the fingerprint."""
 
-    dir: str = key_field(Text("folder of the dataset", "out", "a folder"))
+    dir: str = key_field(Text("folder of the dataset, or its URL", "out", "a folder"))
     format: str = key_field(Word("audio files in a folder, tables beside them", "folder", ("folder",)))
-    audio: str = key_field(Word("audio files, 16 bit", "flac", ("flac", "wav")))
+    audio: str = key_field(Word("16-bit audio, or none: tables only", "flac", ("flac", "wav", "none")))
     items_per_shard: int = key_field(Whole("items rendered and receipted together", 512, 1, 1_000_000))
     stems: bool = key_field(Flag("write each event and the background as float audio too", False))
     raven: bool = key_field(Flag("write a Raven selection table beside each audio file", False))
@@ -659,6 +660,13 @@ class Spec:
     wording: Wording = field(default_factory=Wording)
     licences: Licences = field(default_factory=Licences)
     output: Output = field(default_factory=Output)
+    engine: str = key_field(
+        Word(
+            "what renders: this process, threads of this machine, or a Ray cluster",
+            "threads",
+            ("inline", "threads", "ray"),
+        )
+    )
 
     def plain(self, *, explicit: bool = False) -> dict[str, Any]:
         """The spec as mappings, lists, numbers and text; ``explicit`` writes out defaults of ``per`` too."""

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from synthscape.bank.store import ClipStore
 from synthscape.errors import SynthscapeError
 from synthscape.labels.batches import join_measured, labelled_batch, labelled_plan, take_scenes
 from synthscape.labels.frames import frame_counts
 from synthscape.labels.tables import Catalogue, event_table, scene_table
-from synthscape.output.audio import read_float
 from synthscape.output.folder import Shard, open_folder
 from synthscape.plan.plan import DISTRACTOR, NO_BACKGROUND, NO_LEVEL, PATCH, TARGET
-from synthscape.scale.render import _origin, render_shard
+from synthscape.scale.shard import make_shard, origin
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
 from synthscape.tasks.items import ItemPlan
@@ -189,9 +189,9 @@ def test_scenes_on_disk(spec: Spec, tmp_path: Path) -> None:
     """Written stems, selection tables and counts know the events of the labels only."""
     generator = WithPatches(spec)
     shard = Shard(0, 0, 3)
-    with open_folder(tmp_path / "out", _origin(generator), overwrite=False) as folder:
-        folder.begin()
-        receipt = render_shard(generator, folder, shard)
+    with open_folder(tmp_path / "out", origin(generator)) as folder:
+        folder.begin([shard])
+        receipt = make_shard(generator, folder, shard)
     scenes = WithPatches(spec).render(range(3), stems=True)
 
     counts = scenes.scenes["n_events"].tolist()
@@ -202,9 +202,9 @@ def test_scenes_on_disk(spec: Spec, tmp_path: Path) -> None:
         assert sorted(path.name for path in stems.iterdir()) == sorted(
             [*(f"{k}.wav" for k in range(n)), "background.wav"]
         )
-        assert (read_float(stems / "background.wav") == scenes.background[i]).all()
+        assert (soundfile.read(stems / "background.wav", dtype="float32")[0] == scenes.background[i]).all()
         for k in range(n):
-            assert (read_float(stems / f"{k}.wav") == scenes.stems[at + k]).all()
+            assert (soundfile.read(stems / f"{k}.wav", dtype="float32")[0] == scenes.stems[at + k]).all()
         (selections,) = (tmp_path / "out/raven/00000").glob(f"{name}*")
         assert len(selections.read_text().splitlines()) == 1 + n
         at += n

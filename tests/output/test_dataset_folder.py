@@ -24,10 +24,13 @@ from synthscape.labels.facts import FACTS_SCHEMA
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.pcm import to_pcm16
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
+from synthscape.output.containers import Page
 from synthscape.output.dataset import open_dataset
-from synthscape.output.folder import _seal, open_folder, shards_of
+from synthscape.output.folder import FAILURES_SCHEMA, _seal, open_folder, shards_of
 from synthscape.plan.plan import PLAN_VERSION
-from synthscape.scale.render import _origin, render
+from synthscape.scale.progress import Step
+from synthscape.scale.render import render
+from synthscape.scale.shard import origin
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
 from tests.small_dataset import contents, make_stores, small_spec, write_spec
@@ -185,7 +188,7 @@ def test_killed_renders_lose_nothing(whole, stores, tmp_path):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         limit = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < limit:
-            if len(list(out.glob("receipts/*.json"))) > shards or (not shards and list(out.glob("audio/.aside-*/*"))):
+            if len(list(out.glob("receipts/*.json"))) > shards or (not shards and list(out.glob(".aside-*/audio/*"))):
                 break
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
@@ -253,7 +256,7 @@ def test_a_moved_bank_is_the_same(same, stores, tmp_path):
 def test_another_plan_version_is_refused(same, stores, tmp_path, monkeypatch):
     """A dataset of an older planner can't go on with a newer one."""
     monkeypatch.setattr("synthscape.tasks.generator.PLAN_VERSION", 999)
-    monkeypatch.setattr("synthscape.scale.render.PLAN_VERSION", 999)
+    monkeypatch.setattr("synthscape.scale.shard.PLAN_VERSION", 999)
     with pytest.raises(DatasetError, match=f"plan version {PLAN_VERSION} there, 999 asked"):
         render(small_spec(tmp_path, stores))
 
@@ -263,7 +266,7 @@ def test_a_dataset_that_is_being_extended_is_unfinished(same, stores, tmp_path):
 
     calls = []
 
-    def stop(done: int) -> None:
+    def stop(done: Step) -> None:
         calls.append(done)
         if len(calls) > 1:
             raise KeyboardInterrupt
@@ -354,9 +357,8 @@ def asking(same, stores, tmp_path) -> Path:
         tmp_path, stores, f"output.dir={tmp_path / 'asking'}", "output.control=text", "output.raven=false"
     )
     shards = shards_of(spec.items, spec.output.items_per_shard)
-    with open_folder(tmp_path / "asking", _origin(SceneGenerator(spec))) as folder:
-        folder.begin()
-        receipts = []
+    with open_folder(tmp_path / "asking", origin(SceneGenerator(spec))) as folder:
+        folder.begin(shards)
         for shard in shards:
             rows = [
                 {"item_id": f"i{i}", "item_number": i, "task": "counting", "scene_ids": [f"s{i:09d}"], "count": i}
@@ -370,11 +372,12 @@ def asking(same, stores, tmp_path) -> Path:
             }
             lines = [{"id": row["item_id"], "messages": ["\u2028 é鳥"]} for row in rows]
             chat = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            receipt = {"pcm_hash": "", "failures": []}
             with folder.shard(shard) as writer:
-                receipts.append(writer.commit(tables, receipt, {"chat": chat}))
-        folder.finish(receipts, {"spec": spec.plain(explicit=True), "counts": {"delivered": ITEMS, "events": 0}})
-        assert len(folder.receipts(shards)) == len(shards)
+                writer.add(Page([], tables, {"chat": chat}))
+                writer.commit({"pcm_hash": "", "failures": [], "counts": {"items": len(shard)}})
+        content = {"spec": spec.plain(explicit=True), "counts": {"delivered": ITEMS, "events": 0}}
+        folder.finish(FAILURES_SCHEMA.empty_table(), "", content)
+        assert len(folder.kept(shards)) == len(shards)
     return tmp_path / "asking"
 
 
@@ -398,8 +401,8 @@ def test_a_shard_without_its_items_does_not_exist(asking, stores, tmp_path, lost
     """A table or text that is lost or cut makes its shard invalid, as with the others."""
     (asking / lost).write_bytes((asking / lost).read_bytes()[:-1])
     spec = small_spec(tmp_path, stores, f"output.dir={asking}", "output.control=text", "output.raven=false")
-    with open_folder(asking, _origin(SceneGenerator(spec))) as folder:
-        assert sorted(folder.receipts(shards_of(ITEMS, 8))) == [0, 2]
+    with open_folder(asking, origin(SceneGenerator(spec))) as folder:
+        assert sorted(folder.kept(shards_of(ITEMS, 8))) == [0, 2]
 
 
 def test_stems_sum_to_the_scene(stores, tmp_path):

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.stats
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from synthscape.errors import SpecError
 from synthscape.labels.pcm import pcm_hash
-from synthscape.output.audio import read_pcm
 from synthscape.scale.render import render
 from synthscape.spec import load_spec
 from synthscape.tasks.control import noise_like
@@ -129,7 +129,11 @@ def test_a_dataset_is_written_again_under_controls(tmp_path: Path) -> None:
         render(small_spec(folder, stores, f"output.control={control}", "items=6", "output.raven=false"))
         out = folder / "out"
         scenes, events = (pq.read_table(out / name / "00000.parquet") for name in ("scenes", "events"))
-        found[control] = scenes, events, {path.name: read_pcm(path) for path in out.rglob("*.flac")}
+        found[control] = (
+            scenes,
+            events,
+            {path.name: soundfile.read(path, dtype="int16")[0] for path in out.rglob("*.flac")},
+        )
     scenes, events, audio = found["none"]
     noise_scenes, noise_events, noise = found["noise"]
     text_scenes, text_events, silent = found["text"]

@@ -1,0 +1,308 @@
+"""Where datasets lie: a folder on this machine, or one behind a URL (``s3://``, ``gs://``, ...)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from synthscape.errors import DatasetError
+from synthscape.files import ASIDE_PREFIX, naming, written_aside
+
+Sizes = Mapping[str, tuple[int, int]]  # name of a file or folder -> number of files at or under it, and their bytes
+_AT_ONCE = 64  # small files read from a server in one go
+
+
+def is_url(place: str | Path) -> bool:
+    """True for ``s3://bucket/data`` and its like, False for paths.
+
+    >>> is_url("s3://bucket/out"), is_url("out"), is_url("C:/out")
+    (True, False, False)
+    """
+    return isinstance(place, str) and "://" in place
+
+
+def place_at(place: str | Path) -> Place:
+    """A folder by its path or URL; it need not exist yet.
+
+    Raises:
+        DatasetError: no installed package knows the URL's protocol.
+    """
+    return RemotePlace(cast(str, place)) if is_url(place) else LocalPlace(Path(place))
+
+
+class Place(ABC):
+    """A folder that files appear in whole: names use ``/`` and are relative to it.
+
+    Attributes:
+        where: the folder's path, or its URL.
+    """
+
+    where: Path | str
+
+    def __str__(self) -> str:
+        return str(self.where)
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """A file; FileNotFoundError if it isn't there."""
+
+    def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
+        """Files, in this order; None for those that aren't there."""
+        for name in names:
+            try:
+                yield self.read(name)
+            except FileNotFoundError:
+                yield None
+
+    @abstractmethod
+    def open(self, name: str) -> BinaryIO:
+        """A file to read and seek in; FileNotFoundError if it isn't there."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of this name."""
+
+    @abstractmethod
+    def entries(self, folder: str = "") -> list[str]:
+        """Names of what is in a folder, sorted; none if it isn't there."""
+
+    @abstractmethod
+    def sizes(self, names: Iterable[str]) -> Sizes:
+        """Size of each of these files and folders; (0, 0) for those that aren't there."""
+
+    @abstractmethod
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whole, replacing one that is there."""
+
+    @abstractmethod
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file whole unless there is one of this name: whether it was written."""
+
+    @abstractmethod
+    def put(self, finished: Path, name: str) -> None:
+        """Move a finished file or folder from this machine to its place, replacing what is there."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all in it; nothing happens if it isn't there."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the folder, if it isn't there."""
+
+    @abstractmethod
+    def workspace(self) -> Path:
+        """A new folder on this machine for files that are not finished; whoever asked for it removes it."""
+
+    @abstractmethod
+    def remove_leftovers(self) -> None:
+        """Remove workspaces and half-written files of processes that were killed; none may be at work here."""
+
+    @contextmanager
+    def locked(self, *, shared: bool = False) -> Iterator[None]:
+        """Keep other processes out (``shared``: only those that are not shared) until the block is left.
+
+        Raises:
+            DatasetError: another process is in.
+        """
+        yield
+
+
+class LocalPlace(Place):
+    """A folder on this machine. Files are written aside, synced and renamed."""
+
+    _LOCK_FILE = ".lock"
+
+    def __init__(self, where: Path):
+        self.where: Path = where
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        return (self.where / name).read_bytes()
+
+    def open(self, name: str) -> BinaryIO:  # noqa: D102
+        return (self.where / name).open("rb")
+
+    def exists(self, name: str) -> bool:  # noqa: D102
+        return (self.where / name).exists()
+
+    def entries(self, folder: str = "") -> list[str]:  # noqa: D102
+        path = self.where / folder
+        return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+
+    def sizes(self, names: Iterable[str]) -> Sizes:  # noqa: D102
+        return {name: _size(self.where / name) for name in names}
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        path = self.where / name
+        path.parent.mkdir(exist_ok=True)
+        with written_aside(path) as aside:
+            aside.write_bytes(content)
+        _sync_folder(path.parent)
+
+    def create(self, name: str, content: bytes) -> bool:  # noqa: D102
+        if self.exists(name):
+            return False
+        self.write(name, content)
+        return True
+
+    def put(self, finished: Path, name: str) -> None:  # noqa: D102
+        path = self.where / name
+        path.parent.mkdir(exist_ok=True)
+        if path.is_dir():  # which nothing can be renamed over
+            old = path.with_name(f"{ASIDE_PREFIX}{secrets.token_hex(8)}")
+            path.rename(old)
+            shutil.rmtree(old)
+        if finished.is_file():
+            with naming(finished), finished.open("rb") as file:
+                os.fsync(file.fileno())
+        finished.replace(path)
+        _sync_folder(path.parent)
+
+    def remove(self, name: str) -> None:  # noqa: D102
+        path = self.where / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def make(self) -> None:  # noqa: D102
+        self.where.mkdir(parents=True, exist_ok=True)
+
+    def workspace(self) -> Path:  # noqa: D102
+        path = self.where / f"{ASIDE_PREFIX}{secrets.token_hex(8)}"
+        path.mkdir()
+        return path
+
+    def remove_leftovers(self) -> None:  # noqa: D102
+        for folder in (self.where, *(path for path in self.where.iterdir() if path.is_dir())):
+            for entry in folder.glob(f"{ASIDE_PREFIX}*"):
+                self.remove(str(entry.relative_to(self.where)))
+
+    @contextmanager
+    def locked(self, *, shared: bool = False) -> Iterator[None]:  # noqa: D102
+        try:
+            import fcntl
+        except ImportError:  # not on Windows
+            yield
+            return
+        with (self.where / self._LOCK_FILE).open("ab") as file:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DatasetError(f"{self} is being rendered by another process: wait for it, or stop it") from None
+            yield
+
+
+class RemotePlace(Place):
+    """A folder behind a URL, through fsspec. A file there appears whole, when it has arrived."""
+
+    def __init__(self, url: str):
+        self.where: str = url.rstrip("/")
+        try:
+            import fsspec
+
+            self._files, self._root = fsspec.core.url_to_fs(self.where)
+        except (ImportError, ValueError) as error:
+            raise DatasetError(f"{url}: {error}; pip install synthscape[remote], or name a folder") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"where": self.where}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["where"])  # type: ignore[misc]
+
+    def read(self, name: str) -> bytes:  # noqa: D102
+        content: bytes = self._files.cat_file(self._path(name))
+        return content
+
+    def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:  # noqa: D102
+        waiting = [self._path(name) for name in names]
+        for start in range(0, len(waiting), _AT_ONCE):
+            some = waiting[start : start + _AT_ONCE]
+            found = self._files.cat(some, on_error="omit")
+            yield from (found.get(path) for path in some)
+
+    def open(self, name: str) -> BinaryIO:  # noqa: D102
+        return cast(BinaryIO, self._files.open(self._path(name), "rb"))
+
+    def exists(self, name: str) -> bool:  # noqa: D102
+        return bool(self._files.exists(self._path(name)))
+
+    def entries(self, folder: str = "") -> list[str]:  # noqa: D102
+        self._files.invalidate_cache()
+        try:
+            return sorted(path.rpartition("/")[2] for path in self._files.ls(self._path(folder), detail=False))
+        except FileNotFoundError:
+            return []
+
+    def sizes(self, names: Iterable[str]) -> Sizes:  # noqa: D102
+        self._files.invalidate_cache()
+        total: dict[str, tuple[int, int]] = {}
+        for path, info in self._files.find(self._root, detail=True).items():
+            parts = path[len(self._root) + 1 :].split("/")
+            for depth in range(1, len(parts) + 1):
+                n, size = total.get(name := "/".join(parts[:depth]), (0, 0))
+                total[name] = n + 1, size + int(info["size"])
+        return {name: total.get(name, (0, 0)) for name in names}
+
+    def write(self, name: str, content: bytes) -> None:  # noqa: D102
+        self._files.pipe_file(self._path(name), content)
+
+    def create(self, name: str, content: bytes) -> bool:  # noqa: D102
+        try:
+            self._files.pipe_file(self._path(name), content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def put(self, finished: Path, name: str) -> None:  # noqa: D102
+        if finished.is_file():
+            self._files.put_file(str(finished), self._path(name))
+            return
+        self.remove(name)
+        for path in sorted(finished.rglob("*")):
+            if path.is_file():
+                self._files.put_file(str(path), self._path(f"{name}/{path.relative_to(finished).as_posix()}"))
+
+    def remove(self, name: str) -> None:  # noqa: D102
+        self._files.invalidate_cache()
+        if self.exists(name):
+            self._files.rm(self._path(name), recursive=True)
+
+    def make(self) -> None:  # noqa: D102
+        self._files.makedirs(self._root, exist_ok=True)
+
+    def workspace(self) -> Path:  # noqa: D102
+        return Path(tempfile.mkdtemp(prefix="synthscape-"))
+
+    def remove_leftovers(self) -> None:  # noqa: D102
+        pass
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+
+def _size(path: Path) -> tuple[int, int]:
+    if path.is_file():
+        return 1, path.stat().st_size
+    files = bytes_ = 0
+    for folder, _, names in os.walk(path):
+        files += len(names)
+        bytes_ += sum((Path(folder) / name).stat().st_size for name in names)
+    return files, bytes_
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
