@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ class RenderReport:
         path: the dataset's folder; a URL if it is on a server.
         info: what its ``dataset.json`` says.
         new_shards: shards rendered now.
-        kept_shards: shards that were there already.
+        kept_shards: shards that were there already, or that another process made meanwhile.
     """
 
     path: Path | str
@@ -112,10 +113,13 @@ def render(
             items, n_scenes, n = (sum(k[name] for k in kept.values()) for name in ("items", "scenes", "n_samples"))
             progress(Step(items, 0, n_scenes, n / scenes.sample_rate, kept=True))
         missing = [shard for shard in shards if shard.number not in kept]
+        made_meanwhile = 0
         if missing:
-            folder.begin(missing)
-            for _ in engine.run(scenes, folder, missing, progress):
-                pass  # what a receipt says is read where it lies, when all are there
+            folder.begin()
+            if is_url(spec.output.dir):  # processes that share the work should not meet at each shard
+                random.SystemRandom().shuffle(missing)
+            for receipt in engine.run(scenes, folder, missing, progress):
+                made_meanwhile += "kept" in receipt  # all else is read where it lies, when all are there
         total = _Totals(len(scenes.classes))
         for shard, receipt in zip(shards, folder.receipts(shards), strict=True):
             if not receipt:
@@ -123,7 +127,8 @@ def render(
             total.add(receipt)
         content = _content(scenes, total)
         info = folder.finish(total.failures(), dataset_card(scenes.spec, content), content)
-    return RenderReport(folder.place.where, info, len(missing), len(kept))
+    new = len(missing) - made_meanwhile
+    return RenderReport(folder.place.where, info, new, len(shards) - new)
 
 
 def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str = "cpu") -> dict[str, Any]:
@@ -148,9 +153,9 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
     threads = _engine(spec, workers, None)
     scenes = _ready(spec, device)
     with open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        if k in folder.kept([*shards[k : k + 1]]):
+        if k in folder.kept(shards[k : k + 1], whole=False):
             return next(folder.receipts(shards[k : k + 1]))
-        folder.begin(shards[k : k + 1])
+        folder.begin()
         return next(iter(threads.run(scenes, folder, shards[k : k + 1], None)))
 
 
