@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from synthscape_kernels import band, strict_math
 from synthscape_kernels.jit import compiled
-from synthscape_kernels.pcm import to_pcm16
+from synthscape_kernels.pcm import NOT_FINITE, highest, to_pcm16
 from synthscape_kernels.place import loop_crossfade
 
 LANES: Final = 256  # partial sums side by side: vectorised without reordering any of them
 VECTOR: Final = 16  # float32 in a vector; where a machine has narrower ones, each is several
 STRETCHES: Final = (64, 32, 16)  # outputs filtered side by side
+CACHED: Final = 4096  # samples done at a time where several passes go over them; whole rounds of lanes
 TILE: Final = 16384  # samples played at a time, so that what is dealt out stays in cache
 #: What an event's SNR refers to: its background over the whole scene, behind it, or in its band; or something else.
 WHOLE, LOCAL, BAND, OTHER = range(4)
@@ -89,7 +90,7 @@ SCENE: Final = np.dtype(
         ("rescaled", np.bool_),  # the sum of the layers is brought to the level, else each of them
         ("level", np.float64),  # RMS of the background
         ("background_power", np.float64),  # what came of it; NaN where there is none
-        ("peak", np.float64),  # of the mix
+        ("peak", np.int32),  # of the mix: its bits as a float32
     ],
     align=True,
 )
@@ -124,12 +125,11 @@ class Room(NamedTuple):
 
 
 @compiled
-def energy(x: Any, start: Any, end: Any) -> Any:
-    """Sum of squares of x[start:end] (float32), in 256 float64 lanes that are then added in order."""
-    lanes = np.zeros(LANES, np.float64)
-    whole = start + (end - start) // LANES * LANES
-    by_four = start + (end - start) // (4 * LANES) * 4 * LANES
-    for i in range(start, by_four, 4 * LANES):  # the same sums, less often stored
+def _add_squares(x: Any, lanes: Any) -> None:
+    """Add the squares of x (float32) to 256 sums (float64), each to the next in turn."""
+    by_four = len(x) // (4 * LANES) * 4 * LANES
+    whole = len(x) // LANES * LANES
+    for i in range(0, by_four, 4 * LANES):  # the same sums, less often stored
         a, b = x[i : i + LANES], x[i + LANES : i + 2 * LANES]
         c, d = x[i + 2 * LANES : i + 3 * LANES], x[i + 3 * LANES : i + 4 * LANES]
         for lane in range(LANES):
@@ -140,13 +140,44 @@ def energy(x: Any, start: Any, end: Any) -> Any:
         for lane in range(LANES):
             value = np.float64(part[lane])
             lanes[lane] += value * value
-    for i in range(whole, end):
+    for i in range(whole, len(x)):
         value = np.float64(x[i])
         lanes[i - whole] += value * value
+
+
+@compiled
+def _sum_in_order(lanes: Any) -> Any:
     total = 0.0
     for lane in range(LANES):
         total += lanes[lane]
     return total
+
+
+@compiled
+def energy(x: Any) -> Any:
+    """Sum of squares of x (float32), in 256 float64 lanes that are then added in order."""
+    lanes = np.zeros(LANES, np.float64)
+    _add_squares(x, lanes)
+    return _sum_in_order(lanes)
+
+
+@compiled
+def scale(x: Any, factor: Any) -> None:
+    """Multiply a float32 array in place."""
+    f = np.float32(factor)
+    for i in range(len(x)):
+        x[i] *= f
+
+
+@compiled
+def scale_and_measure(x: Any, factor: Any) -> Any:
+    """Multiply a float32 array in place; its energy then."""
+    lanes = np.zeros(LANES, np.float64)
+    for begin in range(0, len(x), CACHED):
+        part = x[begin : begin + CACHED]
+        scale(part, factor)
+        _add_squares(part, lanes)
+    return _sum_in_order(lanes)
 
 
 def _filter(width: int) -> Any:
@@ -306,41 +337,35 @@ def play_event(pcm: Any, event: Any, filters: Any, linear: Any, n0: Any, n1: Any
 
 
 @compiled
-def play_events(pcm: Any, events: Any, filters: Any, linear: Any, pieces: Any) -> None:
-    """The pieces of all events of a scene (EVENT) but those made apart, into ``pieces`` (float32)."""
-    for i in range(len(events)):
-        e = events[i]
-        if not e.apart:
-            n0 = e.piece_onset - e.clip_onset
-            play_event(pcm, e, filters, linear, n0, n0 + e.piece_length, pieces, e.piece)
-
-
-@compiled
 def play_whole(pcm: Any, events: Any, i: Any, filters: Any, linear: Any, out: Any) -> None:
     """The whole clip of event ``i`` as played, faded, at unit gain, whatever the scene cuts of it (float32)."""
     play_event(pcm, events[i], filters, linear, _START, events[i].clip_offset - events[i].clip_onset, out, _START)
 
 
 @compiled
-def _measure_events(
-    events: Any, pieces: Any, background: Any, in_background: Any, tables: Any, known: Any, room: Any, levels: Any
+def _play_events(
+    sources: Any, events: Any, filters: Any, linear: Any, in_background: Any, tables: Any, known: Any, room: Any,
+    levels: Any,
 ) -> None:  # fmt: skip
-    """Energies over [onset, offset) of every event at unit gain and of the background behind it (LEVEL)."""
+    """The pieces of all events but those made apart; over [onset, offset) their energies and those behind (LEVEL)."""
     for i in range(len(events)):
         e = events[i]
+        if not e.apart:
+            n0 = e.piece_onset - e.clip_onset
+            play_event(sources.clips, e, filters, linear, n0, n0 + e.piece_length, room.pieces, e.piece)
         begin = e.piece + e.onset - e.piece_onset
-        call = pieces[begin : begin + e.offset - e.onset]
-        behind = background[e.onset : e.offset]
-        levels[i].energy = energy(call, _START, len(call))
+        call = room.pieces[begin : begin + e.offset - e.onset]
+        behind = room.mixed[e.onset : e.offset]
+        levels[i].energy = energy(call)
         if not in_background:
             continue
-        levels[i].local = energy(behind, _START, len(behind))
+        levels[i].local = energy(behind)
         if e.first_bin < 0:
             continue
-        levels[i].background_band = band.energy(behind, e.first_bin, e.last_bin, e.transform, tables, room)
+        levels[i].background_band = band.energy(behind, e.first_bin, e.last_bin, e.transform, tables, room.transform)
         found = np.nan if e.known < 0 else known[e.known]
         if np.isnan(found):
-            found = band.energy(call, e.first_bin, e.last_bin, e.transform, tables, room)
+            found = band.energy(call, e.first_bin, e.last_bin, e.transform, tables, room.transform)
             if e.known >= 0:
                 known[e.known] = found
         levels[i].band = found
@@ -413,14 +438,6 @@ def play_background(
 
 
 @compiled
-def scale(x: Any, factor: Any) -> None:
-    """Multiply a float32 array in place."""
-    f = np.float32(factor)
-    for i in range(len(x)):
-        x[i] *= f
-
-
-@compiled
 def _play_layers(scene: Any, layers: Any, sources: Any, filters: Any, room: Any) -> Any:
     """The scene's background at its planned level, into ``room.mixed``; a problem and the layer that has it."""
     mixed, n = room.mixed, len(room.mixed)
@@ -432,49 +449,46 @@ def _play_layers(scene: Any, layers: Any, sources: Any, filters: Any, room: Any)
         source, out = (sources.first, mixed) if which == 0 else (sources.second, room.layer)
         one = layers[which]
         play_background(source, _START, one.length, one.ratio, filters, one.offset, one.crossfade, out)
-        power = energy(out, _START, n) / n
+        power = energy(out) / n
         if power == 0.0:
             return SILENT_LAYER, which
         gain = one.gain if scene.as_recorded else one.gain / np.sqrt(power)
-        scale(out, gain * scene.level if scene.n_layers == 1 else gain)
+        power = scale_and_measure(out, gain * scene.level if scene.n_layers == 1 else gain) / n
         if which > 0:
             for i in range(n):
                 mixed[i] += out[i]
-    power = energy(mixed, _START, n) / n
+            power = energy(mixed) / n
     if power == 0.0:
         return CANCELLED, 0
     if scene.rescaled:
-        scale(mixed, scene.level / np.sqrt(power))
-        power = energy(mixed, _START, n) / n
+        power = scale_and_measure(mixed, scene.level / np.sqrt(power)) / n
     scene.background_power = power
     return NO_PROBLEM, 0
 
 
 @compiled
-def add_events(events: Any, levels: Any, pieces: Any, out: Any) -> None:
-    """Add gain x piece of every event to ``out`` (float32, a scene's background), in plan order."""
-    for i in range(len(events)):
-        e = events[i]
-        g = np.float32(levels[i].gain)
-        piece = pieces[e.piece : e.piece + e.piece_length]
-        behind = out[e.piece_onset : e.piece_onset + e.piece_length]
-        for k in range(len(piece)):
-            behind[k] += g * piece[k]
+def _add_events(events: Any, levels: Any, pieces: Any, mixed: Any, out: Any) -> Any:
+    """Add gain x piece of every event to the background, in plan order, and write that (int16) if there is room.
 
-
-@compiled
-def peak(x: Any) -> Any:
-    """Largest magnitude of a float32 array, as float64."""
-    lanes = np.zeros(LANES, np.float32)
-    for i in range(0, len(x), LANES):
-        part = x[i : i + LANES]
-        for lane in range(len(part)):
-            size = abs(part[lane])
-            lanes[lane] = size if size > lanes[lane] else lanes[lane]
-    most = np.float32(0.0)
-    for lane in range(LANES):
-        most = max(most, lanes[lane])
-    return np.float64(most)
+    The bits of the largest magnitude.
+    """
+    most = np.int32(0)
+    for begin in range(0, len(mixed), CACHED):
+        end = min(begin + CACHED, len(mixed))
+        part = mixed[begin:end]
+        for i in range(len(events)):
+            e = events[i]
+            first, last = max(begin, e.piece_onset), min(end, e.piece_onset + e.piece_length)
+            if first < last:
+                g = np.float32(levels[i].gain)
+                piece = pieces[e.piece + first - e.piece_onset : e.piece + last - e.piece_onset]
+                behind = mixed[first:last]
+                for k in range(len(piece)):
+                    behind[k] += g * piece[k]
+        most = max(most, highest(part))
+        if len(out) > 0:
+            to_pcm16(part, _UNITY, out[begin:end])
+    return most
 
 
 @compiled
@@ -494,7 +508,7 @@ def mix_scene(
         room: holds the scene from call to call.
         out: int16 [samples], the mix as written; or of no samples.
     """
-    scene, mixed, pieces = scenes[i], room.mixed, room.pieces
+    scene = scenes[i]
     events, levels = all_events[scene.first : scene.last], all_levels[scene.first : scene.last]
     in_background = scene.n_layers > 0
     if begin < BACKGROUND:
@@ -502,15 +516,13 @@ def mix_scene(
         if problem != NO_PROBLEM:
             return problem, which
     if begin < MEASURED <= end:
-        play_events(sources.clips, events, filters, linear, pieces)
-        _measure_events(events, pieces, mixed, in_background, tables, known, room.transform, levels)
+        _play_events(sources, events, filters, linear, in_background, tables, known, room, levels)
     if begin < LEVELLED <= end:
         problem, which = _set_gains(events, levels, reference, in_background, scene.background_power)
         if problem != NO_PROBLEM:
             return problem, which
     if begin < MIXED <= end:
-        add_events(events, levels, pieces, mixed)
-        scene.peak = peak(mixed)
-        if not (scene.peak < np.inf and (len(out) == 0 or to_pcm16(mixed, _UNITY, out))):
+        scene.peak = _add_events(events, levels, room.pieces, room.mixed, out)
+        if scene.peak >= NOT_FINITE:
             return BEYOND_NUMBERS, 0
     return NO_PROBLEM, 0

@@ -323,7 +323,7 @@ class Mixer:
             step(batch, scene)
             at = state
         self._go_on(batch, scene, at, mix.MIXED)
-        batch.scene_gain_db[i] = shift_db = scene_gain_db(float(batch.scenes["peak"][i]))
+        batch.scene_gain_db[i] = shift_db = scene_gain_db(float(batch.scenes["peak"][i].view(np.float32)))
         if shift_db < 0.0:
             factor = np.float32(10.0 ** (shift_db / 20.0))
             if batch.pcm is None:
@@ -406,7 +406,7 @@ class Mixer:
         mixed = scene.room.mixed
         batch.background_lufs[scene.i] = lufs = batch.plan.level_dbfs[scene.i] / DB_STEPS
         mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, batch.plan.sample_rate, lufs) / 20.0))
-        batch.scenes["background_power"][scene.i] = mix.energy(mixed, 0, len(mixed)) / len(mixed)
+        batch.scenes["background_power"][scene.i] = mix.energy(mixed) / len(mixed)
 
     def _hear_apart(self, batch: _Batch, scene: _Scene) -> None:
         """Make the pieces of events that come through their surroundings, or whose level is given at its source."""
@@ -429,7 +429,7 @@ class Mixer:
         mix.play_whole(scene.sources.clips, events, e, batch.filters, self._linear_fades, heard)
         if self._by_source:
             start, end = (int(edge[e]) for edge in batch.active)
-            batch.levels["signal"][e] = events["share"][e] * mix.energy(heard, start, end)  # the animal makes no noise
+            batch.levels["signal"][e] = events["share"][e] * mix.energy(heard[start:end])  # the animal makes no noise
             batch.levels["noise"][e] = batch.scenes["background_power"][scene.i] * (end - start)
         begin = clip_onset
         if plan.distance_mm[e] > 0 or plan.impulse[e] != NO_IMPULSE:
