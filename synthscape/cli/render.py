@@ -65,16 +65,19 @@ def plan(
     spec: SpecArgument,
     overrides: OverridesArgument = None,
     items: Annotated[int | None, typer.Option(min=1, help="Plan this many items only.")] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="How long would so many machines take?")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of each; by default as many as here.")] = None,
+    hours: Annotated[float | None, typer.Option(min=0, help="How many machines are done in so many hours?")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what a dataset would hold, without rendering it: counts, hours, bytes, what is dropped, histograms."""
+    """Say what a dataset would hold and cost, without rendering it: counts, hours, bytes, nodes, what is dropped."""
     from synthscape.cli.forecast import forecast, forecast_lines
     from synthscape.spec import load_spec
 
     loaded = load_spec(spec, overrides or [])
     planned = min(items or _MOST_PLANNED, loaded.items)
     with _progress("planning", planned) as progress:
-        content = forecast(loaded, planned, progress)
+        content = forecast(loaded, planned, progress, nodes=nodes, cores=cores, hours=hours)
     if json:
         _print_json(content)
     else:
