@@ -32,7 +32,7 @@ def forecast(
     planned: int,
     progress: Callable[[int], None] | None = None,
     *,
-    nodes: int = 1,
+    nodes: int | None = None,
     cores: int | None = None,
     hours: float | None = None,
 ) -> dict[str, Any]:
@@ -42,9 +42,9 @@ def forecast(
         spec: what would be rendered.
         planned: how many items to plan.
         progress: told how many more are planned.
-        nodes: machines to render on.
+        nodes: machines to render on; one if None.
         cores: of each; as many as this machine's if None.
-        hours: find the least ``nodes`` that are done in so many.
+        hours: instead of ``nodes``: find the least number of them that are done by then.
 
     Returns:
         JSON content: ``items``, ``planned``, ``hours``, ``events``, ``bytes`` (of audio and what stands beside it),
@@ -53,8 +53,10 @@ def forecast(
         ``storage`` and ``nodes`` (see :mod:`synthscape.cli.nodes`).
 
     Raises:
-        SpecError: no number of nodes is done in so many hours.
+        SpecError: no number of nodes is done in so many hours; or both are given.
     """
+    if nodes is not None and hours is not None:
+        raise SpecError("--nodes and --hours: one follows from the other; give one of them")
     check_format(spec.output.audio, spec.sample_rate)
     scenes = SceneGenerator(spec)
     parts = []
@@ -85,7 +87,7 @@ def forecast(
                 f"takes {shard_hours:.3g} h on one core: set a smaller output.items_per_shard, or allow more hours"
             )
         nodes = enough
-    on = on_nodes(rates, spec.items, per_shard, nodes, cores, on_server=on_server)
+    on = on_nodes(rates, spec.items, per_shard, nodes or 1, cores, on_server=on_server)
     return {
         "items": spec.items,
         "planned": planned,
@@ -126,7 +128,7 @@ def forecast(
                 f"{rates.cores} do here",
                 "workers write as fast as this machine does to its temporary folder",
                 "kernels are compiled, and stores lie on the nodes",
-                *_assumed_of_servers(nodes > 1 or on_server),
+                *_assumed_of_servers(on["nodes"] > 1 or on_server),
             ],
         },
     }
@@ -180,7 +182,7 @@ def _assumed_of_servers(away: bool) -> list[str]:
 
 _LIMITS: Final = {
     "network": "the network",
-    "files": "new files a second",
+    "files": "new files a second: output.format=parquet has few",
     "scheduler": "reading receipts: too many shards",
     "idle": "too few shards: nodes wait for the last ones",
 }

@@ -17,8 +17,8 @@ import numpy as np
 
 from synthscape.labels.batches import take_scenes
 from synthscape.output.audio import encode
-from synthscape.output.containers import CONTAINER_FOLDERS
 from synthscape.output.folder import TABLES, TEXTS, DatasetFolder, Shard, has_audio, open_folder
+from synthscape.output.formats import CONTAINER_FOLDERS
 from synthscape.scale.render import available_workers
 from synthscape.scale.shard import make_shard, origin
 from synthscape.spec import Spec
@@ -203,10 +203,13 @@ def _encode_s(scenes: SceneGenerator, n_items: int) -> float:
     items = scenes.plan_items(range(min(n_items, _FIRST_ITEMS)))
     if not len(items):
         return 0.0
-    seconds = 0.0
+    total = 0.0
     for s, n in enumerate(items.scenes.n_samples.tolist()):
         pcm: Any = scenes.mix_as_written(take_scenes(items.scenes, np.array([s]))).pcm
-        begin = time.perf_counter()
-        encode(pcm[0, :n], scenes.sample_rate, scenes.spec.output.audio)
-        seconds += time.perf_counter() - begin
-    return seconds / len(items)
+        seconds = []
+        for _ in range(2):  # the first may meet with something else
+            begin = time.perf_counter()
+            encode(pcm[0, :n], scenes.sample_rate, scenes.spec.output.audio)
+            seconds.append(time.perf_counter() - begin)
+        total += min(seconds)
+    return total / len(items)

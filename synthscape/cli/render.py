@@ -65,7 +65,7 @@ def plan(
     spec: SpecArgument,
     overrides: OverridesArgument = None,
     items: Annotated[int | None, typer.Option(min=1, help="Plan this many items only.")] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="How long would so many machines take?")] = 1,
+    nodes: Annotated[int | None, typer.Option(min=1, help="How long would so many machines take?")] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of each; by default as many as here.")] = None,
     hours: Annotated[float | None, typer.Option(min=0, help="How many machines are done in so many hours?")] = None,
     json: JsonOption = False,
