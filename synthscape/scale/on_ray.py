@@ -189,7 +189,7 @@ class _Crew:
 
     def _hire(self, n_waiting: int) -> None:
         """Ask for as many actors as there is room and work for; one in any case, which is waited for."""
-        if time.monotonic() < self._looked + _LOOK_S:
+        if self._working and time.monotonic() < self._looked + _LOOK_S:
             return
         self._looked = time.monotonic()
         asked_for = sum(not member.node for member in self._working.values())
@@ -230,9 +230,17 @@ def _count_loss(losses: Counter[int | None], shard: Shard | None, error: Excepti
     number = shard.number if shard else None
     losses[number] += 1
     if losses[number] == _MOST_LOSSES:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         what = f"shard {shard.name} (items {shard.first} to {shard.last - 1})" if shard else "getting ready"
-        raise DatasetError(f"{what} ended its worker {_MOST_LOSSES} times, at last: {lines[-1]}") from None
+        raise DatasetError(
+            f"{what} ended its worker {_MOST_LOSSES} times ({_reason(error)}); the logs of Ray on its node, "
+            "/tmp/ray/session_latest/logs, may say more"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says at the end, without its guesses."""
+    last = str(error).strip().splitlines()[-1].strip()
+    return last.partition(" Some common causes")[0].rpartition("Worker exit detail: ")[2].rstrip(".")
 
 
 def _own(error: ray.exceptions.RayTaskError) -> BaseException:
@@ -274,28 +282,34 @@ def _connected(address: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+    where = "on this machine" if address == "auto" else f"at {address}"
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address == "local":
             with _no_usage_statistics():
                 ray.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
         else:
-            _check_reachable(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
+            _check_reachable(address)
             ray.init(address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise SpecError(f"ray: no cluster at {address!r} ({said}); {_START}, or say --ray local") from None
+        said = str(error).partition("\n")[0].partition(". ")[0]
+        raise SpecError(f"ray: no cluster {where} ({said}); {_START}, or say --ray local") from None
+    worker = ray._private.worker
+    worker._worker_logs_enabled = False  # what nodes tell would go to our standard output, and no setting stops it
     try:
         yield
     finally:
         ray.shutdown()
+        worker._worker_logs_enabled = True
 
 
 def _check_reachable(address: str) -> None:
     """Refuse at once what Ray would try for minutes."""
-    host, _, port = address.rpartition(":")
     if address == "auto":
         return
+    host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise SpecError(f"ray: expected auto, local or HOST:PORT, got {address!r}")
     try:
@@ -312,7 +326,6 @@ def _no_usage_statistics() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
+        del os.environ[name]
+        if before is not None:
             os.environ[name] = before
