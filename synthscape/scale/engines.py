@@ -18,8 +18,8 @@ from synthscape.scale.progress import Progress, Step
 from synthscape.scale.shard import make_shard
 from synthscape.tasks.generator import SceneGenerator
 
-#: Renders shards into a folder, and returns when all of them exist.
-Run = Callable[[DatasetFolder, Sequence[Shard], Progress | None], None]
+#: Renders shards into a folder; when all of them exist, gives how many of them another process made meanwhile.
+Run = Callable[[DatasetFolder, Sequence[Shard], Progress | None], int]
 #: Gets ready to render, and finds what is missing before anything is written.
 Engine = Callable[[SceneGenerator], AbstractContextManager[Run]]
 
@@ -36,10 +36,12 @@ def on_threads(scenes: SceneGenerator, workers: int) -> Iterator[Run]:
 
     with ThreadPoolExecutor(workers, "synthscape") if workers > 1 else nullcontext() as pool:
 
-        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> None:
+        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
+            made_meanwhile = 0
             for shard in shards:
-                make_shard(scenes, folder, shard, pool, progress, workers)
+                made_meanwhile += "kept" in make_shard(scenes, folder, shard, pool, progress, workers)
                 if progress:
                     progress(Step(shard=shard.number))
+            return made_meanwhile
 
         yield run

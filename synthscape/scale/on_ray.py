@@ -66,8 +66,8 @@ def on_ray(scenes: SceneGenerator, address: str, workers: int) -> Iterator[Run]:
                 f"ray: an actor needs {asked}, and no node of the cluster has as many; add one, or set --workers"
             )
 
-        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> None:
-            _Crew(scenes, folder, need, progress).render(shards)
+        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
+            return _Crew(scenes, folder, need, progress).render(shards)
 
         yield run
 
@@ -116,8 +116,14 @@ class Worker:
 
         receipt = make_shard(self._scenes, self._folder, shard, self._pool, go_on, self._workers)
         counts = receipt["counts"]
-        audio_s = counts["n_samples"] / self._scenes.sample_rate
-        return Step(counts["items"], counts["failed"], counts["scenes"], audio_s, shard.number)
+        return Step(
+            items=counts["items"],
+            failed=counts["failed"],
+            scenes=counts["scenes"],
+            audio_s=counts["n_samples"] / self._scenes.sample_rate,
+            shard=shard.number,
+            kept="kept" in receipt,
+        )
 
     def stop(self) -> None:
         """Give up the shard that is being rendered, and leave nothing of it."""
@@ -158,8 +164,9 @@ class _Crew:
         )(Worker)
         self._working: dict[Any, _Member] = {}  # by what their answer is called
         self._looked = -_LOOK_S
+        self._made_meanwhile = 0
 
-    def render(self, shards: Iterable[Shard]) -> None:
+    def render(self, shards: Iterable[Shard]) -> int:
         waiting = deque(shards)
         losses: Counter[int | None] = Counter()  # by shard; None: before it had one
         try:
@@ -186,6 +193,7 @@ class _Crew:
                         ray.kill(member.actor)  # others may use its place
         finally:
             self._dismiss()
+        return self._made_meanwhile
 
     def _hire(self, n_waiting: int) -> None:
         """Ask for as many actors as there is room and work for; one in any case, which is waited for."""
@@ -206,6 +214,7 @@ class _Crew:
         if member.shard and not member.proven:
             _wait_for_receipt(self._folder, member.shard, member.node)
             member.proven = True
+        self._made_meanwhile += said.kept
         if self._progress:
             self._progress(said)
 
@@ -251,7 +260,7 @@ def _own(error: ray.exceptions.RayTaskError) -> BaseException:
 
 def _wait_for_receipt(folder: DatasetFolder, shard: Shard, node: str) -> None:
     last = time.monotonic() + _ARRIVAL_S
-    while not next(folder.receipts([shard])):
+    while not folder.made_meanwhile(shard):
         if time.monotonic() > last:
             raise _not_shared(folder, node)
         time.sleep(_LOOK_S)

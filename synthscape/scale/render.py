@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ class RenderReport:
         path: the dataset's folder; a URL if it is on a server.
         info: what its ``dataset.json`` says.
         new_shards: shards rendered now.
-        kept_shards: shards that were there already.
+        kept_shards: shards that were there already, or that another process made meanwhile.
     """
 
     path: Path | str
@@ -112,9 +113,12 @@ def render(
             items, n_scenes, n = (sum(k[name] for k in kept.values()) for name in ("items", "scenes", "n_samples"))
             progress(Step(items, 0, n_scenes, n / scenes.sample_rate, kept=True))
         missing = [shard for shard in shards if shard.number not in kept]
+        made_meanwhile = 0
         if missing:
-            folder.begin(missing)
-            run(folder, missing, progress)  # what receipts say is read where they lie, when all are there
+            folder.begin()
+            if is_url(spec.output.dir):  # processes that share the work should not meet at each shard
+                random.SystemRandom().shuffle(missing)
+            made_meanwhile = run(folder, missing, progress)
         total = _Totals(len(scenes.classes))
         for shard, receipt in zip(shards, folder.receipts(shards), strict=True):
             if not receipt:
@@ -122,7 +126,8 @@ def render(
             total.add(receipt)
         content = _content(scenes, total)
         info = folder.finish(total.failures(), dataset_card(scenes.spec, content), content)
-    return RenderReport(folder.place.where, info, len(missing), len(kept))
+    new = len(missing) - made_meanwhile
+    return RenderReport(folder.place.where, info, new, len(shards) - new)
 
 
 def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str = "cpu") -> dict[str, Any]:
@@ -148,8 +153,8 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
     scenes = _ready(spec, device)
     mine = shards[k : k + 1]
     with engine(scenes) as run, open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        if k not in folder.kept(mine):
-            folder.begin(mine)
+        if k not in folder.kept(mine, whole=False):
+            folder.begin()
             run(folder, mine, None)
         return next(folder.receipts(mine))
 

@@ -59,7 +59,7 @@ def test_what_engines_refuse(stores, tmp_path):
         render(inline, workers=2)
     with pytest.raises(SpecError, match="workers: expected 1 or more, got 0"):
         render(ray, workers=0)
-    with pytest.raises(SpecError, match="device auto: .* say cpu or cuda"):
+    with pytest.raises(SpecError, match=r"device auto: .* say cpu or cuda"):
         render(ray, device="auto")
     with pytest.raises(SpecError, match="device 'cuda:1': on Ray, each actor has a GPU of its own"):
         render(ray, device="cuda:1")
