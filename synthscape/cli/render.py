@@ -26,6 +26,13 @@ WorkersOption = Annotated[
 DeviceOption = Annotated[
     str, typer.Option(help="What mixes: cpu, cuda, cuda:1, ..., or auto for a GPU where there is one.")
 ]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Render on a Ray cluster: auto, HOST:PORT, or local for one on this machine; --workers: threads an actor.",
+    ),
+]
 
 
 def render(
@@ -33,6 +40,7 @@ def render(
     overrides: OverridesArgument = None,
     workers: WorkersOption = None,
     device: DeviceOption = "cpu",
+    ray: RayOption = None,
     overwrite: Annotated[bool, typer.Option(help="Remove the dataset that is in the folder first.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -45,6 +53,7 @@ def render(
         report = render_dataset(
             loaded,
             workers=workers,
+            ray=ray,
             device=device,
             overwrite=overwrite,
             progress=progress,
