@@ -26,6 +26,13 @@ WorkersOption = Annotated[
 DeviceOption = Annotated[
     str, typer.Option(help="What mixes: cpu, cuda, cuda:1, ..., or auto for a GPU where there is one.")
 ]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Render on a Ray cluster: auto, HOST:PORT, or local for one on this machine; --workers: threads an actor.",
+    ),
+]
 
 
 def render(
@@ -33,6 +40,7 @@ def render(
     overrides: OverridesArgument = None,
     workers: WorkersOption = None,
     device: DeviceOption = "cpu",
+    ray: RayOption = None,
     overwrite: Annotated[bool, typer.Option(help="Remove the dataset that is in the folder first.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -45,6 +53,7 @@ def render(
         report = render_dataset(
             loaded,
             workers=workers,
+            ray=ray,
             device=device,
             overwrite=overwrite,
             progress=progress,
@@ -65,16 +74,19 @@ def plan(
     spec: SpecArgument,
     overrides: OverridesArgument = None,
     items: Annotated[int | None, typer.Option(min=1, help="Plan this many items only.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="How long would so many machines take?")] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of each; by default as many as here.")] = None,
+    hours: Annotated[float | None, typer.Option(min=0, help="How many machines are done in so many hours?")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what a dataset would hold, without rendering it: counts, hours, bytes, what is dropped, histograms."""
+    """Say what a dataset would hold and cost, without rendering it: counts, hours, bytes, nodes, what is dropped."""
     from synthscape.cli.forecast import forecast, forecast_lines
     from synthscape.spec import load_spec
 
     loaded = load_spec(spec, overrides or [])
     planned = min(items or _MOST_PLANNED, loaded.items)
     with _progress("planning", planned) as progress:
-        content = forecast(loaded, planned, progress)
+        content = forecast(loaded, planned, progress, nodes=nodes, cores=cores, hours=hours)
     if json:
         _print_json(content)
     else:

@@ -9,43 +9,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from synthscape.output.folder import DatasetFolder, Shard
 from synthscape.scale.progress import Progress, Step
 from synthscape.scale.shard import make_shard
 from synthscape.tasks.generator import SceneGenerator
 
-
-class Engine(Protocol):
-    """What renders shards."""
-
-    def run(
-        self, scenes: SceneGenerator, folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None
-    ) -> Iterator[dict[str, Any]]:
-        """Render these shards; give the receipt of each when it exists, in any order."""
-        ...
+#: Renders shards into a folder; when all of them exist, gives how many of them another process made meanwhile.
+Run = Callable[[DatasetFolder, Sequence[Shard], Progress | None], int]
+#: Gets ready to render, and finds what is missing before anything is written.
+Engine = Callable[[SceneGenerator], AbstractContextManager[Run]]
 
 
-class Threads:
-    """Renders on threads of this process; with one worker in the caller's."""
+@contextmanager
+def on_threads(scenes: SceneGenerator, workers: int) -> Iterator[Run]:
+    """Render one shard after the other on threads of this process; with one worker in the caller's.
 
-    def __init__(self, workers: int):
-        self.workers = workers
+    Raises:
+        MixError: there is no such device.
+    """
+    if scenes.device != "cpu":
+        _ = scenes.device_mixer
 
-    def run(
-        self, scenes: SceneGenerator, folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None
-    ) -> Iterator[dict[str, Any]]:
-        """Render these shards one after the other."""
-        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="synthscape") if self.workers > 1 else None
-        try:
+    with ThreadPoolExecutor(workers, "synthscape") if workers > 1 else nullcontext() as pool:
+
+        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
+            made_meanwhile = 0
             for shard in shards:
-                receipt = make_shard(scenes, folder, shard, pool, progress, self.workers)
+                made_meanwhile += "kept" in make_shard(scenes, folder, shard, pool, progress, workers)
                 if progress:
                     progress(Step(shard=shard.number))
-                yield receipt
-        finally:
-            if pool is not None:
-                pool.shutdown()
+            return made_meanwhile
+
+        yield run

@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from synthscape.output.audio import check_format
 from synthscape.output.card import dataset_card
 from synthscape.output.folder import FAILURES_FILE, FAILURES_SCHEMA, has_audio, open_folder, shards_of
 from synthscape.plan.plan import DROP_REASONS, PLAN_VERSION
-from synthscape.scale.engines import Engine, Threads
+from synthscape.scale.engines import Engine, on_threads
 from synthscape.scale.progress import Progress, Step
 from synthscape.scale.shard import COUNTS, origin, versions
 from synthscape.spec import Spec
@@ -104,10 +104,10 @@ def render(
         MixError: scenes don't fit in memory.
         OSError: the folder can't be written; what is finished stays, and the next render goes on.
     """
-    engine = _engine(spec, workers, ray)
+    engine = _engine(spec, workers, ray, device)
     scenes = _ready(spec, device)
     shards = shards_of(spec.items, spec.output.items_per_shard)
-    with open_folder(spec.output.dir, origin(scenes), overwrite=overwrite) as folder:
+    with engine(scenes) as run, open_folder(spec.output.dir, origin(scenes), overwrite=overwrite) as folder:
         kept = folder.kept(shards)
         if progress and kept:
             items, n_scenes, n = (sum(k[name] for k in kept.values()) for name in ("items", "scenes", "n_samples"))
@@ -118,8 +118,7 @@ def render(
             folder.begin()
             if is_url(spec.output.dir):  # processes that share the work should not meet at each shard
                 random.SystemRandom().shuffle(missing)
-            for receipt in engine.run(scenes, folder, missing, progress):
-                made_meanwhile += "kept" in receipt  # all else is read where it lies, when all are there
+            made_meanwhile = run(folder, missing, progress)
         total = _Totals(len(scenes.classes))
         for shard, receipt in zip(shards, folder.receipts(shards), strict=True):
             if not receipt:
@@ -150,13 +149,14 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
     shards = shards_of(spec.items, spec.output.items_per_shard)
     if not 0 <= k < len(shards):
         raise SpecError(f"shard {k}: the dataset has shards 0 to {len(shards) - 1}; name one of them")
-    threads = _engine(spec, workers, None)
+    engine = _threads(workers)
     scenes = _ready(spec, device)
-    with open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        if k in folder.kept(shards[k : k + 1], whole=False):
-            return next(folder.receipts(shards[k : k + 1]))
-        folder.begin()
-        return next(iter(threads.run(scenes, folder, shards[k : k + 1], None)))
+    mine = shards[k : k + 1]
+    with engine(scenes) as run, open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
+        if k not in folder.kept(mine, whole=False):
+            folder.begin()
+            run(folder, mine, None)
+        return next(folder.receipts(mine))
 
 
 def available_workers() -> int:
@@ -164,10 +164,30 @@ def available_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _engine(spec: Spec, workers: int | None, ray: str | None) -> Engine:
+def _engine(spec: Spec, workers: int | None, ray: str | None, device: str) -> Engine:
+    if ray is not None or spec.engine == "ray":
+        if device == "auto":
+            raise SpecError("device auto: this machine can't tell what a cluster has; say cpu or cuda")
+        try:
+            from synthscape.scale.on_ray import on_ray
+        except ImportError as error:
+            raise SpecError(f"rendering on a cluster needs Ray ({error}): pip install synthscape[ray]") from None
+        return partial(on_ray, address=ray or "auto", workers=_checked(workers, 1))
+    if spec.engine == "inline":
+        if _checked(workers, 1) > 1:
+            raise SpecError(f"engine: inline renders in one thread, workers asks for {workers}; set engine=threads")
+        return _threads(1)
+    return _threads(workers)
+
+
+def _threads(workers: int | None) -> Engine:
+    return partial(on_threads, workers=_checked(workers, available_workers()))
+
+
+def _checked(workers: int | None, default: int) -> int:
     if workers is not None and workers < 1:
         raise SpecError(f"workers: expected 1 or more, got {workers}")
-    return Threads(workers or available_workers())
+    return workers or default
 
 
 def _ready(spec: Spec, device: str) -> SceneGenerator:
@@ -175,8 +195,6 @@ def _ready(spec: Spec, device: str) -> SceneGenerator:
     check_format(spec.output.audio, spec.sample_rate)
     scenes = SceneGenerator(spec, device)
     scenes.plan_items([])  # finds what can't be planned
-    if scenes.device != "cpu":
-        _ = scenes.device_mixer  # ... and finds the device
     _check_fits_disk(spec)
     return scenes
 

@@ -6,8 +6,9 @@ import os
 import platform
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -75,10 +76,14 @@ def make_shard(
     said.failures = dict(items.failures)
     if progress and items.failures:
         progress(Step(len(items.failures), len(items.failures)))
-    with folder.shard(shard) as writer:
-        mixed = _in_order(
-            partial(_mix_items, scenes, writer), (part for page in parts for part in page), pool, _AHEAD * workers
-        )
+    with (
+        folder.shard(shard) as writer,
+        closing(  # before the writer discards: nothing may write any more then
+            _in_order(
+                partial(_mix_items, scenes, writer), (part for page in parts for part in page), pool, _AHEAD * workers
+            )
+        ) as mixed,
+    ):
         for page, page_parts in zip(pages, parts, strict=True):
             done = []
             for _ in page_parts:
@@ -113,6 +118,14 @@ def make_shard(
     }
     folder.place.write(f"log/{shard.name}.json", as_json(log))
     return receipt
+
+
+def warm_up(scenes: SceneGenerator) -> None:
+    """Mix the first item, and forget it: kernels are compiled or loaded, and a device holds what it needs."""
+    items = scenes.plan_items([0])
+    if len(items):
+        _check_fits_memory(scenes.mixer, [items.scenes], False, 1)
+        scenes.mix_as_written(items.scenes)
 
 
 class _Said:
@@ -285,7 +298,7 @@ def _batches(items: ItemPlan, stems: bool, n_samples: int) -> Iterator[ItemPlan]
 
 def _in_order(
     mix: Callable[[ItemPlan], _Mixed], batches: Iterable[ItemPlan], pool: ThreadPoolExecutor | None, ahead: int
-) -> Iterator[_Mixed]:
+) -> Generator[_Mixed]:
     """Mix batches on the pool, a bounded number of them ahead of what is asked for."""
     if pool is None:
         yield from map(mix, batches)
@@ -298,7 +311,7 @@ def _in_order(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:  # nothing may write any more when the shard is given up
+    finally:
         for future in waiting:
             future.cancel()
         for future in waiting:
@@ -309,7 +322,6 @@ def _in_order(
 def origin(scenes: SceneGenerator) -> dict[str, Any]:
     """What is rendered, and by what: two renders into one folder must agree in it."""
     output = scenes.spec.plain(explicit=True)["output"]
-    packages = ["synthscape", "numba", "numpy", "scipy", *([] if scenes.device == "cpu" else ["torch", "triton"])]
     return {
         "fingerprint": scenes.fingerprint,
         "spec": scenes.spec.fingerprint_content(),
@@ -317,11 +329,14 @@ def origin(scenes: SceneGenerator) -> dict[str, Any]:
         "community": None if scenes.community is None else scenes.community.fingerprint(),
         "plan_version": PLAN_VERSION,
         "output": {name: value for name, value in output.items() if name != "dir"},
-        "made_with": {
-            "device": scenes.device.partition(":")[0],
-            **{name: _version(name) for name in packages},
-        },
+        "made_with": made_with(scenes.device),
     }
+
+
+def made_with(device: str) -> dict[str, str]:
+    """Kind of device, and versions of what computes samples on it."""
+    packages = ["synthscape", "numba", "numpy", "scipy", *([] if device == "cpu" else ["torch", "triton"])]
+    return {"device": device.partition(":")[0], **{name: _version(name) for name in packages}}
 
 
 @cache  # to look one up takes milliseconds

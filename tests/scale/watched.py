@@ -1,0 +1,90 @@
+"""Generators that can be watched, held up and killed in other processes, for tests of rendering on clusters."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from synthscape.errors import MixError
+from synthscape.mix.batch import SceneBatch
+from synthscape.plan.plan import ScenePlan
+from synthscape.spec import Spec
+from synthscape.storage import LocalPlace
+from synthscape.tasks.generator import SceneGenerator
+
+_LONGEST_WAIT_S = 60.0
+
+
+class Watched(SceneGenerator):
+    """Each process that mixes leaves a file named by its id in ``marks``; mixing a batch takes ``delay_s`` longer.
+
+    From item ``held_from`` on, mixing waits until ``processes`` have mixed something.
+    """
+
+    def __init__(
+        self, spec: Spec, marks: Path, delay_s: float = 0.0, held_from: int | None = None, processes: int = 0
+    ) -> None:
+        super().__init__(spec)
+        marks.mkdir(exist_ok=True)
+        self.watch = {"marks": marks, "delay_s": delay_s, "held_from": held_from, "processes": processes}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With what is watched."""
+        return {**super().__getstate__(), "watch": self.watch}
+
+    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+        """The usual scenes, later."""
+        marks: Path = self.watch["marks"]
+        (marks / str(os.getpid())).touch()
+        time.sleep(self.watch["delay_s"])
+        held_from, last = self.watch["held_from"], time.monotonic() + _LONGEST_WAIT_S
+        while held_from is not None and plan.scene.max() >= held_from and time.monotonic() < last:
+            if len(list(marks.iterdir())) >= self.watch["processes"]:
+                break
+            time.sleep(0.05)
+        return super().mix_as_written(plan, stems=stems)
+
+
+class Deadly(SceneGenerator):
+    """Whoever mixes item 9 dies of it."""
+
+    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+        """The usual scenes, but for that one."""
+        if 9 in plan.scene:
+            os._exit(1)
+        return super().mix_as_written(plan, stems=stems)
+
+
+class FullDisk(SceneGenerator):
+    """Mixing item 9 finds the disk full."""
+
+    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+        """The usual scenes, but for that one."""
+        if 9 in plan.scene:
+            raise OSError(errno.ENOSPC, "No space left on device", "out/audio")
+        return super().mix_as_written(plan, stems=stems)
+
+
+class Unmixable(SceneGenerator):
+    """Item 9 can't be mixed."""
+
+    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+        """The usual scenes, but for that one."""
+        if 9 in plan.scene:
+            raise MixError("item 9 is too much")
+        return super().mix_as_written(plan, stems=stems)
+
+
+class Elsewhere(LocalPlace):
+    """A folder that other processes see another folder under its name, as on machines that share no file system."""
+
+    def __init__(self, where: Path, other: Path):
+        super().__init__(where)
+        self.other = other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the other process has."""
+        return {"where": self.other}
