@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synthscape.errors import DatasetError
-from synthscape.files import ASIDE_PREFIX
+from synthscape.files import ASIDE_PREFIX, naming
 from synthscape.labels.facts import FACTS_SCHEMA
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
@@ -128,51 +128,60 @@ class DatasetFolder:
         for content in self.place.read_many(_receipt_file(shard.name) for shard in shards):
             yield _parsed(content)
 
+    def check_not_beyond(self, last: Shard) -> None:
+        """Refuse a dataset of fewer items than are rendered here already.
+
+        Args:
+            last: the last shard asked for.
+
+        Raises:
+            DatasetError: there are items beyond it.
+        """
+        stems = (name.removesuffix(".json") for name in self.place.entries("receipts"))
+        names = [f"{stem}.json" for stem in stems if stem.isdigit() and int(stem) >= last.number]
+        receipts = map(_parsed, self.place.read_many(f"receipts/{name}" for name in names))
+        there = max((receipt["last"] for receipt in receipts if self._is_ours(receipt)), default=0)
+        if there > last.last:
+            raise DatasetError(
+                f"{self.place} has {there} items already, the spec asks for {last.last}: "
+                f"use its first {last.last} items, ask for more, or {_NEW_PLACE}"
+            )
+
     def kept(self, shards: Sequence[Shard]) -> dict[int, dict[str, Any]]:
         """Counts of the shards that need not be rendered again: valid, of this spec and range, and without failures.
 
         Raises:
-            DatasetError: more is rendered here already than asked for, or other versions made it.
+            DatasetError: they were made by different versions, or some are missing and would be made by others.
         """
-        names = [name for name in self.place.entries("receipts") if name.endswith(".json")]
-        wanted = {f"{shard.name}.json": shard for shard in shards}
         found: dict[int, dict[str, Any]] = {}
-        items = there = shards[-1].last
-        for name, content in zip(names, self.place.read_many(f"receipts/{name}" for name in names), strict=True):
-            receipt = _parsed(content)
-            if receipt.get("seal") != _seal(receipt) or receipt["fingerprint"] != self.origin["fingerprint"]:
-                continue
-            there = max(there, receipt["last"])
-            shard = wanted.get(name)
-            if shard and (receipt["first"], receipt["last"]) == (shard.first, shard.last) and not receipt["failures"]:
+        there = set(self.place.entries("receipts"))
+        wanted = [shard for shard in shards if f"{shard.name}.json" in there]
+        for shard, receipt in zip(wanted, self.receipts(wanted), strict=True):
+            of_shard = self._is_ours(receipt) and (receipt["first"], receipt["last"]) == (shard.first, shard.last)
+            if of_shard and not receipt["failures"]:
                 found[shard.number] = {name: receipt[name] for name in ("files", "counts", "made_with")}
-        if there > items:
-            raise DatasetError(
-                f"{self.place} has {there} items already, the spec asks for {items}: "
-                f"use its first {items} items, ask for more, or {_NEW_PLACE}"
-            )
         sizes = self.place.sizes({part for receipt in found.values() for part in receipt["files"]})
         kept = {
             number: receipt
             for number, receipt in found.items()
             if all(sizes[part] == tuple(size) for part, size in receipt["files"].items())
         }
+        made_with = [receipt["made_with"] for receipt in kept.values()]
         if len(kept) < len(shards):
-            self._check_made_with(kept.values())
+            for there in made_with:
+                _check_made_here(self.place, there, self.origin)
+        else:  # nothing will be made by what is installed here
+            mixed = [words for there in made_with for words in _unlike(made_with[0], there, "{} and {}")]
+            if mixed:
+                raise DatasetError(
+                    f"shards of {self.place} were made with different versions ({mixed[0]}), and one dataset is made "
+                    f"by one; {_NEW_PLACE}"
+                )
         return {number: receipt["counts"] for number, receipt in kept.items()}
 
-    def _check_made_with(self, receipts: Iterable[Mapping[str, Any]]) -> None:
-        # samples of other versions could differ in their last bit
-        for receipt in receipts:
-            there, here = receipt["made_with"], self.origin["made_with"]
-            changed = [
-                f"{name} {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]
-            ]
-            if changed:
-                raise DatasetError(
-                    f"{self.place} was begun with other versions ({'; '.join(changed)}), and one dataset is made by "
-                    f"one; install those, or {_NEW_PLACE}"
-                )
+    def _is_ours(self, receipt: Mapping[str, Any]) -> bool:
+        sealed = receipt.get("format_version") == FORMAT_VERSION and receipt.get("seal") == _seal(receipt)
+        return sealed and receipt["fingerprint"] == self.origin["fingerprint"]
 
     def begin(self, missing: Iterable[Shard]) -> None:
         """Say what is rendered here, and forget these shards; the dataset counts as unfinished from now on."""
@@ -275,17 +284,20 @@ class ShardWriter:
             table = pa.concat_tables(tables)
             hashes[part] = table_hash(table)
             path = parts[shard_file(part, name)] = self._workspace / f"{part}.parquet"
-            pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
+            with naming(path):
+                pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
         for part, texts in self._texts.items():
             content = "".join(texts).encode()
             hashes[part] = text_hash(content)
             path = parts[shard_file(part, name)] = self._workspace / part
-            path.write_bytes(content)
+            with naming(path):
+                path.write_bytes(content)
         sizes = LocalPlace(self._workspace).sizes(str(path.relative_to(self._workspace)) for path in parts.values())
         for part, path in parts.items():
             place.put(path, part)
         said = {
             "format": FORMAT,
+            "format_version": FORMAT_VERSION,
             "shard": self.shard.number,
             "first": self.shard.first,
             "last": self.shard.last,
@@ -344,8 +356,10 @@ def open_folder(
                 place.remove(name)
         elif there is not None:
             _check_same(place, there, origin)
+            if shared and "made_with" in there:  # others may be at it
+                _check_made_here(place, there["made_with"], origin)
         if not shared:
-            place.remove_leftovers()
+            place.remove_leftovers(_FOLDERS)
         yield DatasetFolder(place, origin)
 
 
@@ -367,17 +381,18 @@ def _what_is_there(place: Place) -> dict[str, Any] | None:
     for name in (ORIGIN_FILE, *receipts, DATASET_FILE):
         content = _parsed(next(place.read_many([name])))
         if content.get("format") == FORMAT and "fingerprint" in content:
-            return content if name != DATASET_FILE else {"fingerprint": content["fingerprint"]}
+            known = ("format_version", "fingerprint") if name == DATASET_FILE else content
+            return {key: content.get(key) for key in known}
     if set(entries) <= set(_FOLDERS):
         return None  # a render that was stopped before it had begun
     raise DatasetError(f"{place} is not empty and no dataset ({entries[0]!r} is in it): name another output.dir")
 
 
 def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
-    if there.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
+    if there.get("format_version") != FORMAT_VERSION:
         raise DatasetError(
-            f"{place} is a dataset of format version {there['format_version']}, this version writes {FORMAT_VERSION}; "
-            f"{_NEW_PLACE}"
+            f"{place} is a dataset of format version {there.get('format_version', 1)}, this version writes "
+            f"{FORMAT_VERSION}; {_NEW_PLACE}"
         )
     changed = [
         f"{key} {_shown(old)} there, {_shown(new)} asked"
@@ -396,6 +411,22 @@ def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any
     if changed:
         more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise DatasetError(f"{place} is another dataset: {'; '.join(changed[:3])}{more}; {_NEW_PLACE}")
+
+
+def _check_made_here(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
+    """Refuse to go on with other versions: samples could differ in their last bit."""
+    changed = _unlike(there, origin["made_with"], "{} there, {} here")
+    if changed:
+        raise DatasetError(
+            f"{place} was begun with other versions ({'; '.join(changed)}), and one dataset is made by one; install "
+            f"those, or {_NEW_PLACE}"
+        )
+
+
+def _unlike(made_with: Mapping[str, Any], other: Mapping[str, Any], words: str) -> list[str]:
+    names = dict.fromkeys((*made_with, *other))
+    values = ((name, made_with.get(name), other.get(name)) for name in names)
+    return [f"{name} {words.format(a, b)}" for name, a, b in values if a != b]
 
 
 def _differences(old: Any, new: Any, key: str) -> Iterator[tuple[str, Any, Any]]:

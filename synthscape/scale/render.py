@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -107,10 +107,9 @@ def render(
     scenes = _ready(spec, device)
     shards = shards_of(spec.items, spec.output.items_per_shard)
     with open_folder(spec.output.dir, origin(scenes), overwrite=overwrite) as folder:
+        folder.check_not_beyond(shards[-1])
         kept = folder.kept(shards)
-        if progress and kept:
-            items, n_scenes, n = (sum(k[name] for k in kept.values()) for name in ("items", "scenes", "n_samples"))
-            progress(Step(items, 0, n_scenes, n / scenes.sample_rate, kept=True))
+        _tell_kept(progress, kept.values(), scenes.sample_rate)
         missing = [shard for shard in shards if shard.number not in kept]
         if missing:
             folder.begin(missing)
@@ -130,7 +129,7 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
     """Render shard ``k`` of a dataset into ``spec.output.dir``, for job arrays of other schedulers; give its receipt.
 
     Any number of processes may render shards of one dataset at the same time. When all are there, :func:`render` sums
-    them up. A shard that is there already is not rendered again.
+    them up. A shard that is there already is not rendered again, unless items of it failed.
 
     Args:
         spec: what to render.
@@ -142,16 +141,51 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
         SpecError: the dataset has no such shard.
         DatasetError, StoreError, PlanError, MixError, OSError: as :func:`render`.
     """
-    shards = shards_of(spec.items, spec.output.items_per_shard)
-    if not 0 <= k < len(shards):
-        raise SpecError(f"shard {k}: the dataset has shards 0 to {len(shards) - 1}; name one of them")
-    threads = _engine(spec, workers, None)
+    return next(iter(render_shards(spec, [k], workers=workers, device=device)))
+
+
+def render_shards(
+    spec: Spec,
+    numbers: Sequence[int],
+    *,
+    workers: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Render some shards as :func:`render_shard` does, one after the other, and give their receipts.
+
+    Args:
+        spec: what to render.
+        numbers: of the shards.
+        workers: threads; all cores of this machine if None.
+        device: what mixes, as for :func:`render`.
+        progress: told of all that is done, as by :func:`render`.
+
+    Raises:
+        SpecError, DatasetError, StoreError, PlanError, MixError, OSError: as :func:`render_shard`.
+    """
+    every = shards_of(spec.items, spec.output.items_per_shard)
+    for k in numbers:
+        if not 0 <= k < len(every):
+            raise SpecError(f"shard {k}: the dataset has shards 0 to {len(every) - 1}; name one of them")
+    shards = [every[k] for k in sorted(set(numbers))]
+    engine = _engine(replace(spec, engine="threads") if spec.engine == "ray" else spec, workers, None)
     scenes = _ready(spec, device)
     with open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        if k in folder.kept([*shards[k : k + 1]]):
-            return next(folder.receipts(shards[k : k + 1]))
-        folder.begin(shards[k : k + 1])
-        return next(iter(threads.run(scenes, folder, shards[k : k + 1], None)))
+        kept = folder.kept(shards)
+        _tell_kept(progress, kept.values(), scenes.sample_rate)
+        missing = [shard for shard in shards if shard.number not in kept]
+        if missing:
+            folder.begin(missing)
+        made = {receipt["shard"]: receipt for receipt in engine.run(scenes, folder, missing, progress)}
+        there = folder.receipts([shard for shard in shards if shard.number in kept])
+        return sorted([*there, *made.values()], key=lambda receipt: receipt["shard"])
+
+
+def _tell_kept(progress: Progress | None, kept: Collection[Mapping[str, int]], sample_rate: int) -> None:
+    if progress:
+        items, n_scenes, n = (sum(counts[name] for counts in kept) for name in ("items", "scenes", "n_samples"))
+        progress(Step(items, 0, n_scenes, n / sample_rate, kept=True))
 
 
 def available_workers() -> int:

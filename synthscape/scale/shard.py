@@ -6,8 +6,9 @@ import os
 import platform
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -63,10 +64,14 @@ def make_shard(
     said.failures = dict(items.failures)
     if progress and items.failures:
         progress(Step(len(items.failures), len(items.failures)))
-    with folder.shard(shard) as writer:
-        mixed = _in_order(
-            partial(_mix_items, scenes, writer), (part for page in parts for part in page), pool, _AHEAD * workers
-        )
+    with (
+        folder.shard(shard) as writer,
+        closing(  # before the writer's files are removed
+            _in_order(
+                partial(_mix_items, scenes, writer), (part for page in parts for part in page), pool, _AHEAD * workers
+            )
+        ) as mixed,
+    ):
         for page, page_parts in zip(pages, parts, strict=True):
             done = []
             for _ in page_parts:
@@ -273,7 +278,7 @@ def _batches(items: ItemPlan, stems: bool, n_samples: int) -> Iterator[ItemPlan]
 
 def _in_order(
     mix: Callable[[ItemPlan], _Mixed], batches: Iterable[ItemPlan], pool: ThreadPoolExecutor | None, ahead: int
-) -> Iterator[_Mixed]:
+) -> Generator[_Mixed]:
     """Mix batches on the pool, a bounded number of them ahead of what is asked for."""
     if pool is None:
         yield from map(mix, batches)
