@@ -1,0 +1,1 @@
+"""Tests of rendering at scale: engines, stopping, killing, full disks, several processes."""
