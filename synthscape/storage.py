@@ -171,8 +171,10 @@ class LocalPlace(Place):
                 finished.replace(path)
                 break
             except OSError as error:
+                if error.errno == errno.EXDEV:
+                    raise DatasetError(f"{path.parent} is on another disk than {self}: a dataset lies on one") from None
                 if error.errno not in _OCCUPIED:
-                    raise
+                    raise OSError(error.errno, error.strerror, str(path)) from None
             with contextlib.suppress(FileNotFoundError):
                 path.rename(old)
                 self.remove(str(old.relative_to(self.where)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Final
 
 from synthscape.errors import SynthscapeError
@@ -16,8 +17,9 @@ def said(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError):  # a full disk, a read-only folder, a path that is no file
         where = f"{error.filename}: " if error.filename else ""
-        advice = "; free some space, and run the same command again" if error.errno in _FULL else ""
-        return f"{where}{error.strerror or error}{advice}"
+        if error.errno in _FULL:  # of which libraries have words of their own
+            return f"{where}{os.strerror(error.errno)}; free some space, and run the same command again"
+        return f"{where}{error.strerror or error}"
     if isinstance(error, MemoryError):
         return "out of memory: ask for shorter or fewer things at once; what is finished is kept"
     return "; ".join(["interrupted", *getattr(error, "__notes__", ())])

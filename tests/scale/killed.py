@@ -19,6 +19,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from synthscape.output.dataset import open_dataset
@@ -106,7 +107,7 @@ def main(folder: Path, stores: Path, kills: int, seed: int) -> dict[str, object]
     wholes, sizes = {}, {}
     for name, spec in specs.items():
         begun = time.monotonic()
-        _, operations = child(lambda spec=spec: render(spec))
+        _, operations = child(partial(render, spec))
         sizes[name] = operations, time.monotonic() - begun
         wholes[name] = held(folder / name / "out")
         assert len(open_dataset(folder / name / "out")) == spec.items
@@ -124,7 +125,7 @@ def main(folder: Path, stores: Path, kills: int, seed: int) -> dict[str, object]
             by_time = Killer(seconds=chosen.uniform(0, seconds))
             killer = chosen.choice([by_time, Killer(operation=chosen.randint(1, operations))])
             workers = chosen.choice([1, 2])
-            ended, _ = child(lambda: render(spec, workers=workers, overwrite=overwrite), killer)
+            ended, _ = child(partial(render, spec, workers=workers, overwrite=overwrite), killer)
             if not ended:
                 n_kills += 1
                 phases[phase(out, 3)] += 1
@@ -132,7 +133,7 @@ def main(folder: Path, stores: Path, kills: int, seed: int) -> dict[str, object]
                 # from now on it goes on, unless it was killed before the old one was gone
                 overwrite = overwrite and (out / "dataset.json").exists()
         if not ended:
-            child(lambda: render(spec))
+            child(partial(render, spec))
         renders += 1
         assert leftovers(out) == []
         check(out, wholes[name])

@@ -34,7 +34,7 @@ output: {{dir: {out}, items_per_shard: 4}}
 
 
 def make_stores(folder: Path, *, broken: bool = False) -> Path:
-    """A bank of calls of 0.05 s and backgrounds, and their folder; ``broken``: one call is silent where it is active."""
+    """A bank of calls of 0.05 s, of which one is silent if ``broken``, and backgrounds; and their folder."""
     n = RATE // 20
     with StoreWriter(folder / "bank", "pseudovox", RATE) as writer:
         for i in range(6):
