@@ -8,7 +8,8 @@
     ├── AudioError     one audio file or clip can't be used (has a ``reason`` to count by)
     ├── PlanError      what the spec asks can't be planned with these stores
     ├── MixError       a planned item can't be rendered
-    └── DatasetError   a rendered dataset is missing, damaged, or is another spec's
+    ├── DatasetError   a rendered dataset is missing, damaged, or is another spec's
+    └── StorageError   what is behind a URL can't be reached, or is refused
 
 A message names the file, row or key, what was expected, what was got, and what to do.
 """
@@ -47,3 +48,7 @@ class MixError(SynthscapeError):
 
 class DatasetError(SynthscapeError):
     """A rendered dataset is missing, damaged, or is another spec's."""
+
+
+class StorageError(SynthscapeError):
+    """What is behind a URL can't be reached, or is refused."""

@@ -7,18 +7,18 @@ import errno
 import os
 import secrets
 import shutil
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import BinaryIO, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from synthscape.errors import DatasetError
 from synthscape.files import ASIDE_PREFIX, naming, written_aside
 
 Sizes = Mapping[str, tuple[int, int]]  # name of a file or folder -> number of files at or under it, and their bytes
-_AT_ONCE = 64  # small files read from a server in one go
 _OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)  # why nothing can be renamed over it
 
 
@@ -35,9 +35,27 @@ def place_at(place: str | Path) -> Place:
     """A folder by its path or URL; it need not exist yet.
 
     Raises:
-        DatasetError: no installed package knows the URL's protocol.
+        StorageError: no installed package knows the URL's protocol, or it holds a password.
     """
-    return RemotePlace(cast(str, place)) if is_url(place) else LocalPlace(Path(place))
+    path = within(Path(), place)
+    if isinstance(path, Path):
+        return LocalPlace(path)
+    from synthscape.remote import RemotePlace  # which needs packages that not everyone has
+
+    return RemotePlace(path)
+
+
+def within(folder: Path, place: str | Path) -> Path | str:
+    """Where a path leads from a folder; a URL stays as it is, unless it names a file of this machine.
+
+    >>> within(Path("/data"), "banks/a"), within(Path("/data"), "s3://banks/a"), within(Path("/data"), "file:///a")
+    (PosixPath('/data/banks/a'), 's3://banks/a', PosixPath('/a'))
+    """
+    if isinstance(place, Path) or not is_url(place):
+        return folder / place
+    if place.startswith("file://"):
+        return Path(url2pathname(urlsplit(place).path))
+    return place
 
 
 class Place(ABC):
@@ -227,95 +245,6 @@ class LocalPlace(Place):
             path.parent.mkdir(exist_ok=True)
             _sync_folder(self.where)
         return path
-
-
-class RemotePlace(Place):
-    """A folder behind a URL, through fsspec. A file there appears whole, when it has arrived."""
-
-    def __init__(self, url: str):
-        self.where: str = url.rstrip("/")
-        try:
-            import fsspec
-
-            self._files, self._root = fsspec.core.url_to_fs(self.where)
-        except (ImportError, ValueError) as error:
-            raise DatasetError(f"{url}: {error}; pip install synthscape[remote], or name a folder") from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"where": self.where}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["where"])  # type: ignore[misc]
-
-    def read(self, name: str) -> bytes:  # noqa: D102
-        content: bytes = self._files.cat_file(self._path(name))
-        return content
-
-    def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:  # noqa: D102
-        waiting = [self._path(name) for name in names]
-        for start in range(0, len(waiting), _AT_ONCE):
-            some = waiting[start : start + _AT_ONCE]
-            found = self._files.cat(some, on_error="omit")
-            yield from (found.get(path) for path in some)
-
-    def open(self, name: str) -> BinaryIO:  # noqa: D102
-        return cast(BinaryIO, self._files.open(self._path(name), "rb"))
-
-    def exists(self, name: str) -> bool:  # noqa: D102
-        return bool(self._files.exists(self._path(name)))
-
-    def entries(self, folder: str = "") -> list[str]:  # noqa: D102
-        self._files.invalidate_cache()
-        try:
-            return sorted(path.rpartition("/")[2] for path in self._files.ls(self._path(folder), detail=False))
-        except FileNotFoundError:
-            return []
-
-    def sizes(self, names: Iterable[str]) -> Sizes:  # noqa: D102
-        self._files.invalidate_cache()
-        total: dict[str, tuple[int, int]] = {}
-        for path, info in self._files.find(self._root, detail=True).items():
-            parts = path[len(self._root) + 1 :].split("/")
-            for depth in range(1, len(parts) + 1):
-                n, size = total.get(name := "/".join(parts[:depth]), (0, 0))
-                total[name] = n + 1, size + int(info["size"])
-        return {name: total.get(name, (0, 0)) for name in names}
-
-    def write(self, name: str, content: bytes) -> None:  # noqa: D102
-        self._files.pipe_file(self._path(name), content)
-
-    def create(self, name: str, content: bytes) -> bool:  # noqa: D102
-        try:
-            self._files.pipe_file(self._path(name), content, mode="create")
-        except FileExistsError:
-            return False
-        return True
-
-    def put(self, finished: Path, name: str) -> None:  # noqa: D102
-        if finished.is_file():
-            self._files.put_file(str(finished), self._path(name))
-            return
-        self.remove(name)
-        for path in sorted(finished.rglob("*")):
-            if path.is_file():
-                self._files.put_file(str(path), self._path(f"{name}/{path.relative_to(finished).as_posix()}"))
-
-    def remove(self, name: str) -> None:  # noqa: D102
-        self._files.invalidate_cache()
-        if self.exists(name):
-            self._files.rm(self._path(name), recursive=True)
-
-    def make(self) -> None:  # noqa: D102
-        self._files.makedirs(self._root, exist_ok=True)
-
-    def workspace(self) -> Path:  # noqa: D102
-        return Path(tempfile.mkdtemp(prefix="synthscape-"))
-
-    def remove_leftovers(self, folders: Iterable[str]) -> None:  # noqa: D102
-        pass
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
 
 
 def _size(path: Path) -> tuple[int, int]:

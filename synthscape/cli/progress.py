@@ -36,7 +36,7 @@ class Meter:
         items: asked for.
         shards: how many they are in.
         done: items done, delivered or failed.
-        kept: those of them that were there before; None until that is known.
+        kept: those of them that were there before, or that others made; None until that is known.
         failed: those of them that failed.
         finished: items of shards that exist.
     """
@@ -58,11 +58,12 @@ class Meter:
     def add(self, step: Step) -> None:
         """Count what was done."""
         self.done += step.items
-        if step.kept:
-            self.kept = step.items
-            self.finished += step.items
-            return
         self.failed += step.failed
+        if step.kept:
+            if self.kept is None:  # the first tells of whole shards; later ones are followed by their shard
+                self.finished += step.items
+            self.kept = (self.kept or 0) + step.items
+            return
         self._scenes += step.scenes
         self._audio_s += step.audio_s
         if step.shard is not None:
@@ -134,11 +135,12 @@ class _Events(_View):
     def __init__(self, meter: Meter, spec: Spec):
         super().__init__(meter)
         self._path = spec.output.dir
-        self._next = time.monotonic() + _EVENT_S
+        self._next: float | None = None  # when progress is told next; not before it has begun
 
     def show(self, step: Step) -> None:
         meter, now = self.meter, time.monotonic()
-        if step.kept:
+        if self._next is None:
+            self._next = now + _EVENT_S
             tell("begin", path=self._path, items=meter.items, shards=meter.shards, kept=meter.kept)
         elif now >= self._next:
             _, scenes, real_time = meter.rates()

@@ -122,44 +122,40 @@ class DatasetFolder:
     def __init__(self, place: Place, origin: Mapping[str, Any]):
         self.place = place
         self.origin = origin
+        self._stale: dict[str, Any] = {}  # seal of each receipt whose shard is rendered again, by the shard's name
 
     def receipts(self, shards: Iterable[Shard]) -> Iterator[dict[str, Any]]:
         """Receipts of shards, in this order; of one that has none, an empty one."""
         for content in self.place.read_many(_receipt_file(shard.name) for shard in shards):
             yield _parsed(content)
 
-    def check_not_beyond(self, last: Shard) -> None:
-        """Refuse a dataset of fewer items than are rendered here already.
+    def kept(self, shards: Sequence[Shard], *, whole: bool = True) -> dict[int, dict[str, Any]]:
+        """Counts of the shards that need not be rendered again: valid, of this spec and range, and without failures.
 
         Args:
-            last: the last shard asked for.
-
-        Raises:
-            DatasetError: there are items beyond it.
-        """
-        stems = (name.removesuffix(".json") for name in self.place.entries("receipts"))
-        names = [f"{stem}.json" for stem in stems if stem.isdigit() and int(stem) >= last.number]
-        receipts = map(_parsed, self.place.read_many(f"receipts/{name}" for name in names))
-        there = max((receipt["last"] for receipt in receipts if self._is_ours(receipt)), default=0)
-        if there > last.last:
-            raise DatasetError(
-                f"{self.place} has {there} items already, the spec asks for {last.last}: "
-                f"use its first {last.last} items, ask for more, or {_NEW_PLACE}"
-            )
-
-    def kept(self, shards: Sequence[Shard]) -> dict[int, dict[str, Any]]:
-        """Counts of the shards that need not be rendered again: valid, of this spec and range, and without failures.
+            shards: to look for.
+            whole: they are all of the dataset; otherwise no others are looked at.
 
         Raises:
             DatasetError: they were made by different versions, or some are missing and would be made by others.
         """
+        wanted = {shard.name: shard for shard in shards}
+        names = self._receipted() if whole else list(wanted)
         found: dict[int, dict[str, Any]] = {}
-        there = set(self.place.entries("receipts"))
-        wanted = [shard for shard in shards if f"{shard.name}.json" in there]
-        for shard, receipt in zip(wanted, self.receipts(wanted), strict=True):
-            of_shard = self._is_ours(receipt) and (receipt["first"], receipt["last"]) == (shard.first, shard.last)
-            if of_shard and not receipt["failures"]:
-                found[shard.number] = {name: receipt[name] for name in ("files", "counts", "made_with")}
+        items = there = shards[-1].last
+        for name, content in zip(names, self.place.read_many(map(_receipt_file, names)), strict=True):
+            receipt = _parsed(content)
+            if self._is_ours(receipt):
+                there = max(there, receipt["last"])
+            if shard := wanted.get(name):
+                self._stale[name] = receipt.get("seal")
+                if self._is_ours(receipt, shard) and not receipt["failures"]:
+                    found[shard.number] = {key: receipt[key] for key in ("files", "counts", "made_with")}
+        if there > items and whole:
+            raise DatasetError(
+                f"{self.place} has {there} items already, the spec asks for {items}: "
+                f"use its first {items} items, ask for more, or {_NEW_PLACE}"
+            )
         sizes = self.place.sizes({part for receipt in found.values() for part in receipt["files"]})
         kept = {
             number: receipt
@@ -167,6 +163,9 @@ class DatasetFolder:
             if all(sizes[part] == tuple(size) for part, size in receipt["files"].items())
         }
         made_with = [receipt["made_with"] for receipt in kept.values()]
+        for shard in shards:
+            if shard.number in kept:
+                del self._stale[shard.name]
         if len(kept) < len(shards):
             for there in made_with:
                 _check_made_here(self.place, there, self.origin)
@@ -179,18 +178,44 @@ class DatasetFolder:
                 )
         return {number: receipt["counts"] for number, receipt in kept.items()}
 
-    def _is_ours(self, receipt: Mapping[str, Any]) -> bool:
-        sealed = receipt.get("format_version") == FORMAT_VERSION and receipt.get("seal") == _seal(receipt)
-        return sealed and receipt["fingerprint"] == self.origin["fingerprint"]
+    def made_meanwhile(self, shard: Shard) -> dict[str, Any] | None:
+        """Receipt of a shard that another process has made since this one looked; None if none has."""
+        receipt = next(self.receipts([shard]))
+        new = self._is_ours(receipt, shard) and not self._is_stale(shard, receipt)
+        return receipt if new else None
 
-    def begin(self, missing: Iterable[Shard]) -> None:
-        """Say what is rendered here, and forget these shards; the dataset counts as unfinished from now on."""
+    def _receipted(self) -> list[str]:
+        """Names of the shards that have receipts."""
+        return [name.removesuffix(".json") for name in self.place.entries("receipts") if name.endswith(".json")]
+
+    def _is_ours(self, receipt: Mapping[str, Any], shard: Shard | None = None) -> bool:
+        """Whether a receipt is valid and of this spec; and, if there is one, of this shard."""
+        if receipt.get("format_version") != FORMAT_VERSION or receipt.get("seal") != _seal(receipt):
+            return False
+        if receipt["fingerprint"] != self.origin["fingerprint"]:
+            return False
+        return shard is None or (receipt["first"], receipt["last"]) == (shard.first, shard.last)
+
+    def _is_stale(self, shard: Shard, receipt: Mapping[str, Any]) -> bool:
+        """Whether a receipt is the one that its shard is rendered again for."""
+        return shard.name in self._stale and self._stale[shard.name] == receipt.get("seal")
+
+    def begin(self) -> None:
+        """Say what is rendered here; the dataset counts as unfinished from now on.
+
+        Receipts stay until new ones take their place: what is made again is the same, or of another size.
+
+        Raises:
+            DatasetError: another process has begun another dataset here since the folder was opened.
+        """
+        said = as_json({"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin})
+        if not self.place.create(ORIGIN_FILE, said):
+            there = self.place.read(ORIGIN_FILE)
+            if "fingerprint" in _parsed(there):
+                _check_same(self.place, _parsed(there), self.origin)
+            if there != said:
+                self.place.write(ORIGIN_FILE, said)
         self.place.remove(DATASET_FILE)
-        there = set(self.place.entries("receipts"))
-        for shard in missing:
-            if f"{shard.name}.json" in there:
-                self.place.remove(_receipt_file(shard.name))
-        self.place.write(ORIGIN_FILE, as_json({"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin}))
 
     @contextmanager
     def shard(self, shard: Shard) -> Iterator[ShardWriter]:
@@ -311,11 +336,14 @@ class ShardWriter:
         said["seal"] = _seal(said)
         if not place.create(_receipt_file(name), as_json(said)):
             there = _parsed(place.read(_receipt_file(name)))
-            if any(there.get(key) != said[key] for key in ("pcm_hash", "hashes")):
+            stale = self.folder._is_stale(self.shard, there)
+            if not stale and any(there.get(key) != said[key] for key in ("fingerprint", "pcm_hash", "hashes")):
                 raise DatasetError(
                     f"{place}: shard {name} was rendered by another process too, and it is not the same; render into "
                     "another output.dir, and report this"
                 )
+            if stale or there.get("files") != said["files"]:  # of its files, ours have taken the place
+                place.write(_receipt_file(name), as_json(said))
         return said
 
     def discard(self) -> None:
@@ -377,8 +405,7 @@ def _what_is_there(place: Place) -> dict[str, Any] | None:
     entries = [name for name in place.entries() if name != _LOCK_FILE and not name.startswith(ASIDE_PREFIX)]
     if not entries:
         return None
-    receipts = (f"receipts/{name}" for name in place.entries("receipts"))
-    for name in (ORIGIN_FILE, *receipts, DATASET_FILE):
+    for name in _that_tell(place):
         content = _parsed(next(place.read_many([name])))
         if content.get("format") == FORMAT and "fingerprint" in content:
             known = ("format_version", "fingerprint") if name == DATASET_FILE else content
@@ -386,6 +413,13 @@ def _what_is_there(place: Place) -> dict[str, Any] | None:
     if set(entries) <= set(_FOLDERS):
         return None  # a render that was stopped before it had begun
     raise DatasetError(f"{place} is not empty and no dataset ({entries[0]!r} is in it): name another output.dir")
+
+
+def _that_tell(place: Place) -> Iterator[str]:
+    """Files that say what is rendered in a folder; on servers, to list all receipts takes its time."""
+    yield ORIGIN_FILE
+    yield from (f"receipts/{name}" for name in place.entries("receipts"))
+    yield DATASET_FILE
 
 
 def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class RenderReport:
         path: the dataset's folder; a URL if it is on a server.
         info: what its ``dataset.json`` says.
         new_shards: shards rendered now.
-        kept_shards: shards that were there already.
+        kept_shards: shards that were there already, or that another process made meanwhile.
     """
 
     path: Path | str
@@ -107,14 +108,16 @@ def render(
     scenes = _ready(spec, device)
     shards = shards_of(spec.items, spec.output.items_per_shard)
     with open_folder(spec.output.dir, origin(scenes), overwrite=overwrite) as folder:
-        folder.check_not_beyond(shards[-1])
         kept = folder.kept(shards)
         _tell_kept(progress, kept.values(), scenes.sample_rate)
         missing = [shard for shard in shards if shard.number not in kept]
+        made_meanwhile = 0
         if missing:
-            folder.begin(missing)
-            for _ in engine.run(scenes, folder, missing, progress):
-                pass  # what a receipt says is read where it lies, when all are there
+            folder.begin()
+            if is_url(spec.output.dir):  # processes that share the work should not meet at each shard
+                random.SystemRandom().shuffle(missing)
+            for receipt in engine.run(scenes, folder, missing, progress):
+                made_meanwhile += "kept" in receipt  # all else is read where it lies, when all are there
         total = _Totals(len(scenes.classes))
         for shard, receipt in zip(shards, folder.receipts(shards), strict=True):
             if not receipt:
@@ -122,7 +125,8 @@ def render(
             total.add(receipt)
         content = _content(scenes, total)
         info = folder.finish(total.failures(), dataset_card(scenes.spec, content), content)
-    return RenderReport(folder.place.where, info, len(missing), len(kept))
+    new = len(missing) - made_meanwhile
+    return RenderReport(folder.place.where, info, new, len(shards) - new)
 
 
 def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str = "cpu") -> dict[str, Any]:
@@ -172,11 +176,11 @@ def render_shards(
     engine = _engine(replace(spec, engine="threads") if spec.engine == "ray" else spec, workers, None)
     scenes = _ready(spec, device)
     with open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        kept = folder.kept(shards)
+        kept = folder.kept(shards, whole=False)
         _tell_kept(progress, kept.values(), scenes.sample_rate)
         missing = [shard for shard in shards if shard.number not in kept]
         if missing:
-            folder.begin(missing)
+            folder.begin()
         made = {receipt["shard"]: receipt for receipt in engine.run(scenes, folder, missing, progress)}
         there = folder.receipts([shard for shard in shards if shard.number in kept])
         return sorted([*there, *made.values()], key=lambda receipt: receipt["shard"])

@@ -52,7 +52,19 @@ def make_shard(
     progress: Progress | None = None,
     workers: int = 1,
 ) -> dict[str, Any]:
-    """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any."""
+    """Render one shard into the folder, and give its receipt; the scenes on the pool's ``workers`` threads if any.
+
+    Where another process has made it meanwhile, its receipt is given, with ``kept: True``.
+    """
+    if there := folder.made_meanwhile(shard):
+        if progress:
+            counts = there["counts"]
+            progress(
+                Step(
+                    len(shard), counts["failed"], counts["scenes"], counts["n_samples"] / scenes.sample_rate, kept=True
+                )
+            )
+        return {**there, "kept": True}
     begun, start = datetime.now(UTC), time.perf_counter()
     output, rate = scenes.spec.output, scenes.sample_rate
     items = scenes.plan_items(range(shard.first, shard.last))

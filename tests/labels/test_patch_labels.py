@@ -190,7 +190,7 @@ def test_scenes_on_disk(spec: Spec, tmp_path: Path) -> None:
     generator = WithPatches(spec)
     shard = Shard(0, 0, 3)
     with open_folder(tmp_path / "out", origin(generator)) as folder:
-        folder.begin([shard])
+        folder.begin()
         receipt = make_shard(generator, folder, shard)
     scenes = WithPatches(spec).render(range(3), stems=True)
 

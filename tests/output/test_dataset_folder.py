@@ -362,7 +362,7 @@ def asking(same, stores, tmp_path) -> Path:
     )
     shards = shards_of(spec.items, spec.output.items_per_shard)
     with open_folder(tmp_path / "asking", origin(SceneGenerator(spec))) as folder:
-        folder.begin(shards)
+        folder.begin()
         for shard in shards:
             rows = [
                 {"item_id": f"i{i}", "item_number": i, "task": "counting", "scene_ids": [f"s{i:09d}"], "count": i}
