@@ -156,6 +156,7 @@ def demo(
         f"bank={_quoted(pseudovox)}",
         f"backgrounds={_quoted(backgrounds)}",
         f"output.dir={_quoted(dataset)}",
+        "output.format=folder",  # to be listened to
         "output.raven=true",
     )
     loaded = load_spec("strong_detection", overrides)

@@ -52,7 +52,7 @@ ITEMS_SCHEMA: Final = pa.schema(
         described("item_number", pa.int64(), "", "epoch x 2**40 + index", nullable=False),
         described("task", _TEXT, "", "the spec's task", nullable=False),
         described("scene_ids", _TEXTS, "", "its audio in the order a model hears it: examples, background, query"),
-        described("audio", _TEXTS, "", "files of that audio, from the dataset's folder; null where none is written"),
+        described("audio", _TEXTS, "", "what the scenes table calls that audio; null where none is written"),
         described("query_scene_id", _TEXT, "", "what is asked about"),
         described("background_scene_id", _TEXT, "", "a clip of the query's background without calls, or null"),
         described("options", listed(_OPTION), "", "what is asked about, in the order of letters"),

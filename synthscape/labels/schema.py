@@ -296,7 +296,13 @@ SCENES_SCHEMA: Final = pa.schema(
         ),
         described("split", _TEXT, "", "train, valid or test; null while the dataset is not split"),
         described("fingerprint", _TEXT, "", "hash of spec, stores, community table and plan version", nullable=False),
-        described("audio", _TEXT, "", "the scene's file, from the dataset's folder; null if it was not written"),
+        described(
+            "audio",
+            _TEXT,
+            "",
+            "the scene's file: with `output.format: folder` its path from the dataset's folder, else its name in the "
+            "`data/` file of the shard; null if it was not written",
+        ),
         described("pcm_hash", _TEXT, "", "BLAKE3 (128 bits) of the 16-bit little-endian samples, hex", nullable=False),
     ]
 )

@@ -14,6 +14,7 @@ from synthscape.errors import DatasetError
 from synthscape.storage import Place
 
 FORMATS: Final = ("flac", "wav", "none")
+_BLOCK: Final = 2**20  # samples decoded at a time
 #: libFLAC's level 4 of 8: 2 % larger than its best, and twice as fast
 FLAC_LEVEL: Final = 0.5
 _FLAC_RATES: Final = "up to 65535 Hz, and multiples of 10 up to 655350 Hz"
@@ -59,21 +60,26 @@ def encode_float(samples: NDArray[np.float32], sample_rate: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-def read_pcm(place: Place, name: str) -> NDArray[np.int16]:
-    """Samples of a scene's file, int16 [n_samples]; raises DatasetError if it is missing or damaged."""
-    pcm: NDArray[np.int16] = _read(place, name, "int16")
-    return pcm
+def decode(content: bytes, dtype: str) -> NDArray[Any]:
+    """Samples of an encoded file, [n_samples]; as many as there are, whatever its header says.
+
+    Raises:
+        DatasetError: it is none, or damaged.
+    """
+    blocks = []
+    try:
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            while len(block := file.read(_BLOCK, dtype)):
+                blocks.append(block)
+    except soundfile.SoundFileError as error:
+        raise DatasetError(str(error)) from None
+    return np.concatenate(blocks) if blocks else np.zeros(0, dtype)
 
 
 def read_float(place: Place, name: str) -> NDArray[np.float32]:
     """Samples of a stem, float32 [n_samples]; raises DatasetError if it is missing or damaged."""
-    stem: NDArray[np.float32] = _read(place, name, "float32")
-    return stem
-
-
-def _read(place: Place, name: str, dtype: str) -> Any:
     try:
-        return soundfile.read(io.BytesIO(place.read(name)), dtype=dtype)[0]
-    except (soundfile.SoundFileError, OSError) as error:
+        return decode(place.read(name), "float32")
+    except (DatasetError, OSError) as error:
         state = "is missing" if isinstance(error, FileNotFoundError) else f"can't be read ({error})"
         raise DatasetError(f"{place}: {name} {state}; render the dataset again: what is missing is made anew") from None

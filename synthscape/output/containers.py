@@ -1,24 +1,16 @@
-"""How the audio of a shard is stored: ``output.format``.
-
-========================  ==================================================================
-``folder``                a file a scene: ``audio/00000/s000000000.flac``
-========================  ==================================================================
-"""
+"""What holds the audio of a shard: written by a :class:`Container`, read back by :class:`StoredAudio`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
 
 import pyarrow as pa
 
-from synthscape.output.sync import SyncedFiles
-
-#: Folders of a dataset that hold audio.
-CONTAINER_FOLDERS: Final = ("audio",)
+from synthscape.errors import DatasetError
+from synthscape.storage import Place
 
 
 @dataclass(frozen=True)
@@ -51,28 +43,42 @@ class Container(ABC):
     def close(self) -> dict[str, Path]:
         """All is written: where each file or folder is now, by its name in the dataset."""
 
+    def discard(self) -> None:
+        """Nothing more will be written: let go of what is open."""
+        return
 
-def container_for(output: Mapping[str, Any], workspace: Path, shard: str, files: SyncedFiles) -> Container:
-    """A new container of a dataset that is written as ``output`` says, for a shard, in a folder for its files."""
-    return AudioFiles(workspace, shard, output["audio"], files)
 
+class StoredAudio(ABC):
+    """The audio of a finished dataset."""
 
-class AudioFiles(Container):
-    """A file a scene."""
+    def __init__(self, place: Place):
+        self.place = place
 
-    def __init__(self, workspace: Path, shard: str, suffix: str, files: SyncedFiles):
-        self._folder = workspace / "audio"
-        self._folder.mkdir()
-        self._name = f"audio/{shard}"
-        self._suffix = suffix
-        self._files = files
+    @abstractmethod
+    def read(self, shard: str, name: str) -> bytes:
+        """The file of a scene.
 
-    def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str:  # noqa: D102
-        return f"{self._name}/{scene_id}.{self._suffix}"
+        Args:
+            shard: the shard the scene is in.
+            name: what the scenes table calls it.
 
-    def add(self, page: Page) -> None:  # noqa: D102
-        for name, content in zip(page.tables["scenes"]["scene_id"].to_pylist(), page.audio, strict=True):
-            self._files.write(self._folder / f"{name}.{self._suffix}", content)
+        Raises:
+            DatasetError: it isn't there, or can't be read.
+        """
 
-    def close(self) -> dict[str, Path]:  # noqa: D102
-        return {self._name: self._folder}
+    @abstractmethod
+    def problems(self, shard: str, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+        """What the container of a shard says otherwise than its tables, one line each.
+
+        Raises:
+            DatasetError: it can't be read at all.
+        """
+
+    def whole_name(self, shard: str, name: str) -> str:
+        """For people: where the file of a scene is, from the dataset's folder."""
+        return name
+
+    def unreadable(self, name: str, error: Exception | str) -> DatasetError:
+        """The error for a file, or a part of one, that can't be read."""
+        state = "is missing" if isinstance(error, FileNotFoundError) else f"can't be read ({error})"
+        return DatasetError(f"{self.place}: {name} {state}; render the dataset again: what is missing is made anew")

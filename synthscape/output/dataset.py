@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,19 @@ from synthscape.errors import DatasetError
 from synthscape.labels.dataframes import DataFrames
 from synthscape.labels.pcm import from_pcm16, pcm_hash
 from synthscape.labels.table_hash import table_hash
-from synthscape.output.audio import read_float, read_pcm
+from synthscape.output.audio import decode, read_float
 from synthscape.output.folder import (
     DATASET_FILE,
     FORMAT,
     FORMAT_VERSION,
     ORIGIN_FILE,
     TABLES,
+    has_audio,
     shard_file,
     shards_of,
     text_hash,
 )
+from synthscape.output.formats import stored_audio
 from synthscape.storage import Place, place_at
 
 
@@ -77,6 +79,7 @@ class Dataset(DataFrames):
         self.place = place
         self.path = place.where
         self.info = info
+        self._audio = stored_audio(place, self.spec)
 
     def __len__(self) -> int:
         return int(self.info["counts"]["delivered"])
@@ -134,7 +137,11 @@ class Dataset(DataFrames):
             DatasetError: there is no such scene, the dataset was written without audio, or the file is missing or
                 damaged.
         """
-        return from_pcm16(self._pcm(self._position(scene_id)))
+        position = self._position(scene_id)
+        name, n_samples = (self.scene_table[key][position].as_py() for key in ("audio", "n_samples"))
+        if name is None:
+            raise DatasetError(f"{self.path} was written without audio (output.audio: none, or output.control: text)")
+        return from_pcm16(self._pcm(self._shard_of[position], name, n_samples))
 
     def stems(self, scene_id: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Background float32 [n_samples] and events float32 [events, n_samples] of a scene, before the scene gain.
@@ -163,29 +170,46 @@ class Dataset(DataFrames):
     def _problems(self) -> Iterator[str]:
         for shard in self._shards():
             receipt_file = f"receipts/{shard}.json"
+            tables: dict[str, pa.Table] = {}
             try:
                 receipt: Mapping[str, Any] = json.loads(self.place.read(receipt_file))
                 for kind, expected in receipt["hashes"].items():
-                    yield from self._problems_of(kind, shard, expected)
+                    yield from self._problems_of(kind, shard, expected, tables)
             except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
                 yield f"{receipt_file}: can't be read ({error})"
-        for position, (audio, expected) in enumerate(
-            zip(self.scene_table["audio"].to_pylist(), self.scene_table["pcm_hash"].to_pylist(), strict=True)
-        ):
-            try:
-                if audio is not None and pcm_hash(self._pcm(position)) != expected:
-                    yield f"{audio}: not what was written"
-            except DatasetError as error:
-                yield str(error)
+            if "scenes" in tables and has_audio(self.spec["output"]):
+                yield from self._problems_of_audio(shard, tables)
 
-    def _problems_of(self, kind: str, shard: str, expected: str) -> Iterator[str]:
+    def _problems_of(self, kind: str, shard: str, expected: str, tables: dict[str, pa.Table]) -> Iterator[str]:
+        """What is wrong with a table or text; a table without fault is put into ``tables``."""
         try:
-            there = table_hash(self._read(kind, shard)) if kind in TABLES else text_hash(self._text(kind, shard))
+            if kind in TABLES:
+                table = self._read(kind, shard)
+                there = table_hash(table)
+            else:
+                there = text_hash(self._text(kind, shard))
         except DatasetError as error:
             yield str(error)
         else:
             if there != expected:
                 yield f"{shard_file(kind, shard)}: not what was written"
+            elif kind in TABLES:
+                tables[kind] = table
+
+    def _problems_of_audio(self, shard: str, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+        try:
+            if {"events", "scenes", "items"} <= tables.keys():
+                yield from self._audio.problems(shard, tables)
+        except DatasetError as error:
+            yield str(error)
+            return
+        columns = (tables["scenes"][key].to_pylist() for key in ("audio", "n_samples", "pcm_hash"))
+        for name, n_samples, expected in zip(*columns, strict=True):
+            try:
+                if name is None or pcm_hash(self._pcm(shard, name, n_samples)) != expected:
+                    yield f"{self._audio.whole_name(shard, name)}: not what was written"
+            except DatasetError as error:
+                yield str(error)
 
     def _shards(self) -> list[str]:
         return [shard.name for shard in shards_of(self.spec["items"], self.spec["output"]["items_per_shard"])]
@@ -219,12 +243,17 @@ class Dataset(DataFrames):
         return DatasetError(f"{self.path}: {name} can't be read ({error}); render the dataset again")
 
     def _table(self, kind: str) -> pa.Table:
-        return pa.concat_tables([self._read(kind, shard) for shard in self._shards()])
+        return pa.concat_tables(self._scenes if kind == "scenes" else [self._read(kind, k) for k in self._shards()])
+
+    @cached_property
+    def _scenes(self) -> list[pa.Table]:
+        """The scenes of each shard."""
+        return [self._read("scenes", shard) for shard in self._shards()]
 
     @cached_property
     def _shard_of(self) -> list[str]:
         """Shard of each scene."""
-        return [shard for shard in self._shards() for _ in range(len(self._read("scenes", shard)))]
+        return [shard for shard, scenes in zip(self._shards(), self._scenes, strict=True) for _ in range(len(scenes))]
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -240,11 +269,13 @@ class Dataset(DataFrames):
             raise DatasetError(f"{self.path} has no scene {scene_id!r}{names}")
         return position
 
-    def _pcm(self, position: int) -> NDArray[np.int16]:
-        audio = self.scene_table["audio"][position].as_py()
-        if audio is None:
-            raise DatasetError(f"{self.path} was written without audio (output.audio: none, or output.control: text)")
-        name = PurePosixPath(audio)
-        if name.is_absolute() or ".." in name.parts or len(name.parts) != 3:
-            raise DatasetError(f"{self.path}: the scenes table names {str(name)!r}, which is no file of this dataset")
-        return read_pcm(self.place, str(name))
+    def _pcm(self, shard: str, name: str, n_samples: int) -> NDArray[np.int16]:
+        content = self._audio.read(shard, name)
+        try:
+            pcm = decode(content, "int16")
+        except DatasetError as error:
+            raise self._audio.unreadable(self._audio.whole_name(shard, name), error) from None
+        if pcm.shape != (n_samples,):
+            what = f"{' x '.join(map(str, pcm.shape))} samples, expected {n_samples}"
+            raise self._audio.unreadable(self._audio.whole_name(shard, name), what)
+        return pcm

@@ -3,7 +3,7 @@
 ::
 
     out/render.json                     what is rendered here: written first
-    out/audio/00000/s000000000.flac     audio, see synthscape.output.containers; none with output.audio: none
+    out/data/00000.parquet              audio and labels, see synthscape.output.formats; none with output.audio: none
     out/stems/00000/s000000000/         background.wav, 0.wav, 1.wav, ... (output.stems)
     out/raven/00000/                    selection tables (output.raven); rttm/ and dcase/ likewise
     out/events/00000.parquet            tables: events, scenes, facts, items
@@ -36,7 +36,8 @@ from synthscape.labels.facts import FACTS_SCHEMA
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
 from synthscape.labels.table_hash import table_hash
-from synthscape.output.containers import CONTAINER_FOLDERS, Container, Page, container_for
+from synthscape.output.containers import Container, Page
+from synthscape.output.formats import CONTAINER_FOLDERS, container_for
 from synthscape.output.sync import SyncedFiles
 from synthscape.storage import LocalPlace, Place, place_at
 
@@ -259,7 +260,7 @@ class ShardWriter:
         self._files = SyncedFiles()
         self._container: Container | None = None
         if has_audio(output):
-            self._container = container_for(output, self._workspace, shard.name, self._files)
+            self._container = container_for(folder.origin["spec"], output, self._workspace, shard.name, self._files)
         self._tables: dict[str, list[pa.Table]] = {}
         self._texts: dict[str, list[str]] = {}
 
@@ -349,6 +350,8 @@ class ShardWriter:
     def discard(self) -> None:
         """Remove what was not committed."""
         self._files.close()
+        if self._container is not None:
+            self._container.discard()
         shutil.rmtree(self._workspace, ignore_errors=True)
 
 

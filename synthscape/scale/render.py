@@ -243,6 +243,7 @@ class _Totals:
         self.drop_reasons = dict.fromkeys(DROP_REASONS, 0)
         self.class_events = [0] * n_classes
         self.licences: Counter[str] = Counter()
+        self.parts: Counter[str] = Counter()
         self.cpus: Counter[str] = Counter()
         self.content = blake2b(digest_size=16)
         self._failures = [FAILURES_SCHEMA.empty_table()]
@@ -252,6 +253,7 @@ class _Totals:
         _add(self.drop_reasons, receipt["drop_reasons"])
         self.class_events = [a + b for a, b in zip(self.class_events, receipt["class_events"], strict=True)]
         self.licences.update(receipt["licences"])
+        self.parts.update(receipt["parts"])
         self.cpus[receipt["cpu"]] += 1
         if receipt["failures"]:
             self._failures.append(pa.Table.from_pylist(receipt["failures"], FAILURES_SCHEMA))
@@ -289,6 +291,7 @@ def _content(scenes: SceneGenerator, total: _Totals) -> dict[str, Any]:
             for entry, n in zip(scenes.classes, total.class_events, strict=True)
         ],
         "licences": {name: total.licences[name] for name in sorted(total.licences)},
+        "parts": {name: total.parts[name] for name in sorted(total.parts)},
         "filtered": scenes.planner.filtered,
         "notes": scenes.planner.notes,
         "warnings": list(_warnings(scenes.spec, total)),

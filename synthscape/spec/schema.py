@@ -606,7 +606,13 @@ class Output:
     """Where and how the dataset is written; not part of the fingerprint."""
 
     dir: str = key_field(Text("folder of the dataset, or its URL", "out", "a folder"))
-    format: str = key_field(Word("audio files in a folder, tables beside them", "folder", ("folder",)))
+    format: str = key_field(
+        Word(
+            "how audio is stored: with all labels in Parquet, as tars of audio and JSON, or as files in folders",
+            "parquet",
+            ("parquet", "webdataset", "folder"),
+        )
+    )
     audio: str = key_field(Word("16-bit audio, or none: tables only", "flac", ("flac", "wav", "none")))
     items_per_shard: int = key_field(Whole("items rendered and receipted together", 512, 1, 1_000_000))
     stems: bool = key_field(Flag("write each event and the background as float audio too", False))

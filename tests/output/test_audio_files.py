@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscape.errors import DatasetError
-from synthscape.output.audio import check_format, encode, encode_float, read_pcm
+from synthscape.output.audio import check_format, encode, encode_float, read_float
 from synthscape.storage import LocalPlace
 
 FULL = np.random.default_rng(0).integers(-32767, 32768, 3000).astype(np.int16)
@@ -63,6 +63,6 @@ def test_files_are_never_guessed(tmp_path):
     path = tmp_path / "a.flac"
     path.write_bytes(encode(FULL, 8000, "flac")[:200])
     with pytest.raises(DatasetError, match=r"a\.flac can't be read"):
-        read_pcm(LocalPlace(tmp_path), "a.flac")
+        read_float(LocalPlace(tmp_path), "a.flac")
     with pytest.raises(DatasetError, match=r"b\.flac is missing"):
-        read_pcm(LocalPlace(tmp_path), "b.flac")
+        read_float(LocalPlace(tmp_path), "b.flac")

@@ -112,7 +112,7 @@ def test_a_key_of_another_section_is_found(refusal: Refusal) -> None:
         ("output: {dir: ''}", "my.yaml:5: output.dir: expected a folder, got ''"),
         ("output: {dir: 2024}", "my.yaml:5: output.dir: expected a folder, got 2024; write it in quotes"),
         ('output: {dir: "a\\nb"}', "my.yaml:5: output.dir: expected a folder, got 'a\\nb'"),
-        ("output: {format: parquet}", "my.yaml:5: output.format: expected folder, got 'parquet'"),
+        ("output: {format: zarr}", "my.yaml:5: output.format: expected parquet, webdataset or folder, got 'zarr'"),
         ("output: {items_per_shard: 0}", "my.yaml:5: output.items_per_shard: expected a whole number from 1"),
         ("background: {level_dbfs: -61}", "my.yaml:5: background.level_dbfs: expected numbers from -60 to 0, got -61"),
         ("background: {level_dbfs: -61}", "16-bit audio keeps too little of a background under -60 dBFS; keep it in"),

@@ -39,7 +39,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def overrides(stores: Path) -> list[str]:
     """Of a shipped spec, for short items over them."""
     short = ["duration=3", "clips.duration=2", "question.examples=1", f"items={ITEMS}"]
-    return [f"bank={stores / 'bank'}", f"backgrounds={stores / 'fields'}", "output.audio=flac", *short]
+    return [f"bank={stores / 'bank'}", f"backgrounds={stores / 'fields'}", "output.format=folder", *short]
 
 
 @pytest.fixture(scope="module")

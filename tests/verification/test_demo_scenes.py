@@ -167,7 +167,7 @@ def test_flac_on_disk_is_the_audio_in_memory(
     """Files hold clip(rint(32768 x)) of the batch's samples, and the hash in the table is theirs."""
     bank, backgrounds = demo_bank
     places = [f"bank={bank}", f"backgrounds={backgrounds}", f"output.dir={tmp_path / 'out'}"]
-    spec = load_spec("strong_detection", [*places, "items=24", "duration={uniform: [1, 5]}"])
+    spec = load_spec("strong_detection", [*places, "items=24", "duration={uniform: [1, 5]}", "output.format=folder"])
     render(spec, workers=2)
     batch = SceneGenerator(spec).render(range(24))
     for i, scene in enumerate(batch.scenes.to_dict("records")):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import soundfile
 
 from synthscape import Dataset, SceneGenerator, Spec, load_spec, open_dataset
 from synthscape.plan.plan import PLAN_VERSION
@@ -58,8 +57,7 @@ def whole(overrides: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) 
 
 def hashes_of_files(data: Dataset) -> dict[str, str]:
     """Hash of the samples of every file, by scene."""
-    names = data.scenes.set_index("scene_id")["audio"]
-    return {name: pcm_hash(soundfile.read(data.path / path, dtype="int16")[0]) for name, path in names.items()}
+    return {name: pcm_hash(pcm16(data.audio(name))) for name in data.scenes["scene_id"]}
 
 
 def assert_same(one: Dataset, other: Dataset) -> None:
