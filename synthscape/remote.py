@@ -239,10 +239,10 @@ class RemotePlace(Place):
             self._made.add(folder)
 
     def workspace(self) -> Path:  # noqa: D102
-        self.remove_leftovers()
+        self.remove_leftovers(())
         return Path(tempfile.mkdtemp(prefix=f"{_WORKSPACES}{os.getpid()}-"))
 
-    def remove_leftovers(self) -> None:  # noqa: D102
+    def remove_leftovers(self, folders: Iterable[str]) -> None:  # noqa: D102
         for path in Path(tempfile.gettempdir()).glob(f"{_WORKSPACES}*"):
             process = path.name.removeprefix(_WORKSPACES).partition("-")[0]
             if process.isdigit() and not _is_alive(int(process)):
