@@ -86,9 +86,9 @@ def test_a_receipt_is_written_when_all_else_is_on_the_disk(spec_of, tmp_path, sy
     def checked(place, name, content):
         files = [file for part in ("audio", "stems", "raven", "events", "scenes")
                  for file in (place.where / part).rglob("*.*")]  # fmt: skip
-        assert name == "receipts/00000.json"
-        assert len(files) > 8
-        unsynced.extend(file for file in files if synced.get(file.stat().st_ino) != file.stat().st_size)
+        if name == "receipts/00000.json":
+            assert len(files) > 8
+            unsynced.extend(file for file in files if synced.get(file.stat().st_ino) != file.stat().st_size)
         return create(place, name, content)
 
     monkeypatch.setattr(LocalPlace, "create", checked)
