@@ -180,7 +180,8 @@ def test_killed_and_resumed(s3, spec, command, local, tmp_path, monkeypatch):
     at = [15, 40]
 
     def kill(request: Request) -> Trouble | None:
-        if at and len(s3.asked("PUT", "")) >= at[0] and process:
+        sends = request.method == "PUT" and not request.path.endswith(".json")  # a file of a shard
+        if at and sends and len(s3.asked("PUT")) >= at[0] and process:
             at.pop(0)
             process.pop().send_signal(signal.SIGKILL)
             return Trouble(drop="before")
@@ -370,9 +371,9 @@ def test_a_reader_says_that_the_server_is_down(s3, spec):
     data = open_dataset(spec.output.dir)
     s3.trouble = lambda _: Trouble(503)
 
-    with pytest.raises(StorageError, match="data/[a-z/0-9.]*: .*see that the server can be reached"):
+    with pytest.raises(StorageError, match=r"data/[a-z/0-9.]*: .*see that the server can be reached"):
         open_dataset(spec.output.dir)
-    with pytest.raises(StorageError, match="data/[a-z/0-9.]*: .*see that the server can be reached"):
+    with pytest.raises(StorageError, match=r"data/[a-z/0-9.]*: .*see that the server can be reached"):
         data.verify()
 
 
