@@ -148,7 +148,7 @@ class LocalPlace(Place):
     def __init__(self, where: Path):
         self.where: Path = where
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Path]:
         return {"where": self.where.absolute()}  # other processes may work in another folder
 
     def read(self, name: str) -> bytes:  # noqa: D102
