@@ -9,13 +9,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 
 from synthscape.output.folder import DatasetFolder, Shard
 from synthscape.scale.progress import Progress, Step
-from synthscape.scale.shard import make_shard
+from synthscape.scale.shard import begin_shard
 from synthscape.tasks.generator import SceneGenerator
 
 #: Renders shards into a folder; when all of them exist, gives how many of them another process made meanwhile.
@@ -28,20 +30,31 @@ Engine = Callable[[SceneGenerator], AbstractContextManager[Run]]
 def on_threads(scenes: SceneGenerator, workers: int) -> Iterator[Run]:
     """Render one shard after the other on threads of this process; with one worker in the caller's.
 
+    With several, one more writes, so that they need not wait for the disk.
+
     Raises:
         MixError: there is no such device.
     """
     if scenes.device != "cpu":
         _ = scenes.device_mixer
 
-    with ThreadPoolExecutor(workers, "synthscape") if workers > 1 else nullcontext() as pool:
+    with ExitStack() as stack:
+        pool = writing = None
+        if workers > 1:
+            pool = stack.enter_context(ThreadPoolExecutor(workers, "synthscape"))
+            writing = stack.enter_context(ThreadPoolExecutor(1, "synthscape-writing"))
 
         def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
             made_meanwhile = 0
-            for shard in shards:
-                made_meanwhile += "kept" in make_shard(scenes, folder, shard, pool, progress, workers)
-                if progress:
-                    progress(Step(shard=shard.number))
+            begun: deque[tuple[Shard, Future[dict[str, Any]]]] = deque()
+            for shard in (*shards, None):
+                if shard:
+                    begun.append((shard, begin_shard(scenes, folder, shard, pool, progress, workers, writing)))
+                while len(begun) > (1 if shard else 0):  # the one before was written while this one was mixed
+                    done, receipt = begun.popleft()
+                    made_meanwhile += "kept" in receipt.result()
+                    if progress:
+                        progress(Step(shard=done.number))
             return made_meanwhile
 
         yield run

@@ -7,14 +7,14 @@ import platform
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,8 @@ _PAGE_SAMPLES: Final = 2**25  # audio of which the tables are made together: row
 _PAGE_ITEMS: Final = 1024
 _AHEAD: Final = 2  # batches a thread may be ahead of what is written
 
+T = TypeVar("T")
+
 
 def make_shard(
     scenes: SceneGenerator,
@@ -56,6 +58,24 @@ def make_shard(
 
     Where another process has made it meanwhile, its receipt is given, with ``kept: True``.
     """
+    return begin_shard(scenes, folder, shard, pool, progress, workers).result()
+
+
+def begin_shard(
+    scenes: SceneGenerator,
+    folder: DatasetFolder,
+    shard: Shard,
+    pool: ThreadPoolExecutor | None = None,
+    progress: Progress | None = None,
+    workers: int = 1,
+    writing: ThreadPoolExecutor | None = None,
+) -> Future[dict[str, Any]]:
+    """Render one shard, as :func:`make_shard`, and return when all is mixed: its receipt is there when it is written.
+
+    Args:
+        writing: one thread, which writes while the next scenes are mixed, of this shard or another; if None, the
+            caller's.
+    """
     if there := folder.made_meanwhile(shard):
         if progress:
             counts = there["counts"]
@@ -64,7 +84,7 @@ def make_shard(
                     len(shard), counts["failed"], counts["scenes"], counts["n_samples"] / scenes.sample_rate, kept=True
                 )
             )
-        return {**there, "kept": True}
+        return _later(None, lambda: {**there, "kept": True})
     begun, start = datetime.now(UTC), time.perf_counter()
     output, rate = scenes.spec.output, scenes.sample_rate
     items = scenes.plan_items(range(shard.first, shard.last))
@@ -76,49 +96,75 @@ def make_shard(
     said.failures = dict(items.failures)
     if progress and items.failures:
         progress(Step(len(items.failures), len(items.failures)))
-    with (
-        folder.shard(shard) as writer,
-        closing(  # before the writer discards: nothing may write any more then
-            _in_order(
-                partial(_mix_items, scenes, writer), (part for page in parts for part in page), pool, _AHEAD * workers
+
+    def add(page: ItemPlan, done: Sequence[_Mixed]) -> None:
+        said.failures |= {number: reason for one in done for number, reason in one.failures.items()}
+        writer.add(_page(scenes, writer, page, done, said))
+
+    def commit(added: Future[None], discarding: ExitStack) -> dict[str, Any]:
+        with discarding:
+            added.result()
+            receipt = writer.commit(
+                {
+                    "pcm_hash": said.pcm.hexdigest(),
+                    "counts": {"items": len(shard), "failed": len(said.failures), **said.counts},
+                    "drop_reasons": said.drop_reasons,
+                    "class_events": said.class_events.tolist(),
+                    "licences": {name: said.licences[name] for name in sorted(said.licences)},
+                    "parts": {name: said.parts[name] for name in sorted(said.parts)},
+                    "failures": [
+                        {"item_number": number, "item_id": scenes.item_id(number), "reason": reason}
+                        for number, reason in sorted(said.failures.items())
+                    ],
+                    "versions": versions(),
+                    "cpu": cpu_target(),
+                }
             )
-        ) as mixed,
-    ):
+        seconds = time.perf_counter() - start
+        log = {
+            "begun": begun.isoformat(timespec="milliseconds"),
+            "seconds": round(seconds, 3),
+            "items_per_s": round(len(shard) / seconds, 2),
+            "workers": workers,
+            "host": platform.node(),
+            "process": os.getpid(),
+        }
+        folder.place.write(f"log/{shard.name}.json", as_json(log))
+        return receipt
+
+    with ExitStack() as stack:
+        writer = stack.enter_context(folder.shard(shard))
+        added: deque[Future[None]] = deque()
+        stack.callback(wait, added)  # nothing may write any more when the writer discards
+        mixed = stack.enter_context(
+            closing(
+                _in_order(
+                    partial(_mix_items, scenes, writer),
+                    (part for page in parts for part in page),
+                    pool,
+                    _AHEAD * workers,
+                )
+            )
+        )
         for page, page_parts in zip(pages, parts, strict=True):
             done = []
             for _ in page_parts:
                 done.append(one := next(mixed))
                 if progress:
                     progress(Step(one.n_items, len(one.failures), len(one.hashes), one.n_samples / rate))
-            said.failures |= {number: reason for one in done for number, reason in one.failures.items()}
-            writer.add(_page(scenes, writer, page, done, said))
-        receipt = writer.commit(
-            {
-                "pcm_hash": said.pcm.hexdigest(),
-                "counts": {"items": len(shard), "failed": len(said.failures), **said.counts},
-                "drop_reasons": said.drop_reasons,
-                "class_events": said.class_events.tolist(),
-                "licences": {name: said.licences[name] for name in sorted(said.licences)},
-                "parts": {name: said.parts[name] for name in sorted(said.parts)},
-                "failures": [
-                    {"item_number": number, "item_id": scenes.item_id(number), "reason": reason}
-                    for number, reason in sorted(said.failures.items())
-                ],
-                "versions": versions(),
-                "cpu": cpu_target(),
-            }
-        )
-    seconds = time.perf_counter() - start
-    log = {
-        "begun": begun.isoformat(timespec="milliseconds"),
-        "seconds": round(seconds, 3),
-        "items_per_s": round(len(shard) / seconds, 2),
-        "workers": workers,
-        "host": platform.node(),
-        "process": os.getpid(),
-    }
-    folder.place.write(f"log/{shard.name}.json", as_json(log))
-    return receipt
+            if added:
+                added.popleft().result()  # no more than a page waits to be written
+            added.append(_later(writing, partial(add, page, done)))
+        return _later(writing, partial(commit, added.pop(), stack.pop_all()))
+
+
+def _later(writing: ThreadPoolExecutor | None, do: Callable[[], T]) -> Future[T]:
+    """Have something done by the thread that writes; if there is none, now."""
+    if writing is not None:
+        return writing.submit(do)
+    done: Future[T] = Future()
+    done.set_result(do())
+    return done
 
 
 def warm_up(scenes: SceneGenerator) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tarfile
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import soundfile
 
 from benchmarks.__main__ import NOT_QUICK, PARTS
 from benchmarks.scaling import thread_counts
 from benchmarks.scaper import prepare, write_wav
+from benchmarks.sinks import FORMATS, encode_into
 from benchmarks.stores import make_calls
 from benchmarks.tables import NotMeasuredError
 from tests.packaging.installs import ROOT, run
@@ -23,12 +27,52 @@ def test_quick_benchmarks_leave_a_table(tmp_path):
     run([*command, "--folder", str(tmp_path)], cwd=ROOT)
     table = (tmp_path / "results" / "here.md").read_text(encoding="utf-8")
 
-    for title in ("Rendering, stage by stage", "Scaling", "Planning", "Memory", "Command line"):
+    titles = (
+        "Rendering, stage by stage",
+        "Scaling",
+        "Planning",
+        "Memory",
+        "Very many scenes",
+        "Cluster",
+        "Command line",
+    )
+    for title in titles:
         assert f"## {title}\n" in table
-    for said in ("processor", "before", "numba", "load average", "whole render", "1024", "growth", "--help"):
+    for said in ("processor", "before", "numba", "load average", "whole render", "1024", "growth", "--help", "1 actor"):
         assert said in table
     assert "nan" not in table
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
+
+
+def test_killed_renders_are_the_same(tmp_path):
+    """Five kills of the part that makes hundreds: each dataset that was finished is identical, nothing is left."""
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "killed", "--name", "here"]
+    run([*command, "--out", str(tmp_path / "results"), "--folder", str(tmp_path)], cwd=ROOT)
+    rows = dict(re.findall(r"^\| ([^|]+) \| (\d+) \|$", (tmp_path / "results" / "here.md").read_text("utf-8"), re.M))
+
+    assert rows["kills"] == "5"
+    assert int(rows["datasets that were finished"]) > 0
+    assert rows["of them identical"] == rows["datasets that were finished"]
+    assert rows["temporary files left in them"] == "0"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_limits_write_all_scenes(tmp_path, kind):
+    """What renders are measured against holds every encoded scene, in the order given, on any number of threads."""
+    contents = [bytes([k % 251]) * (k + 1) for k in range(700)]
+    for threads in (1, 2):
+        (tmp_path / str(threads)).mkdir()
+        encode_into(kind, tmp_path / str(threads), bytes, contents, threads)
+        found = []
+        for shard in sorted((tmp_path / str(threads)).iterdir()):
+            if kind == "parquet":
+                found += [row["bytes"] for row in pq.read_table(shard)["audio"].to_pylist()]
+            elif kind == "webdataset":
+                with tarfile.open(shard) as tar:
+                    found += [tar.extractfile(member).read() for member in tar]
+            else:
+                found += [path.read_bytes() for path in sorted(shard.iterdir())]
+        assert found == contents
 
 
 def test_scaper_is_a_part_of_its_own():
