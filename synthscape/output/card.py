@@ -189,8 +189,8 @@ def _what(spec: Spec, content: Mapping[str, Any], kind: str) -> str:
     return (
         f"Synthetic soundscapes of animal sound with exact labels: {counts['delivered']} items of the task "
         f"`{spec.task}`, {counts['scenes']} scenes at {spec.sample_rate} Hz, {counts['hours']:.3g} hours. Calls of a "
-        "bank were placed over backgrounds; onset, offset, band, species and signal-to-noise ratio of each are known, as "
-        f"they were mixed.{control[spec.output.control]}\n\n{_AUDIO_KINDS[kind]} "
+        "bank were placed over backgrounds; onset, offset, band, species and signal-to-noise ratio of each are known, "
+        f"as they were mixed.{control[spec.output.control]}\n\n{_AUDIO_KINDS[kind]} "
         "`events/`, `scenes/`, `facts/` and `items/` are tables of all of it, in Parquet. Each column has its unit and "
         "meaning in its metadata."
     )

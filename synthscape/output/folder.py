@@ -314,8 +314,9 @@ class ShardWriter:
             table = pa.concat_tables(tables)
             hashes[part] = table_hash(table)
             path = parts[shard_file(part, name)] = self._workspace / f"{part}.parquet"
-            with naming(path):
-                pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
+            with naming(path), pq.ParquetWriter(path, table.schema, compression="zstd") as file:
+                if len(table):  # datasets can't read a row group without rows
+                    file.write_table(table, _ROWS_PER_GROUP)
         for part, texts in self._texts.items():
             content = "".join(texts).encode()
             hashes[part] = text_hash(content)
