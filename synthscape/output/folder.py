@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -225,11 +225,17 @@ class DatasetFolder:
     @contextmanager
     def shard(self, shard: Shard) -> Iterator[ShardWriter]:
         """Write a shard: what is added appears when ``commit`` is called, and vanishes otherwise."""
-        writer = ShardWriter(self, shard)
-        try:
-            yield writer
-        finally:
-            writer.discard()
+        output = self.origin["output"]
+        with ExitStack() as last:
+            workspace = self.place.workspace()
+            last.callback(shutil.rmtree, workspace, ignore_errors=True)
+            files = SyncedFiles()
+            container: Container | None = None
+            if has_audio(output):
+                container = container_for(self.origin["spec"], output, workspace, shard.name, files)
+                last.callback(container.discard)
+            last.callback(files.close)
+            yield ShardWriter(self, shard, workspace, files, container)
 
     def finish(self, failures: pa.Table, card: str, content: Mapping[str, Any]) -> dict[str, Any]:
         """Write ``failures.parquet`` (if any), the card and ``dataset.json``, and give what that says."""
@@ -253,18 +259,17 @@ class DatasetFolder:
 class ShardWriter:
     """Files of one shard, written aside. ``add_*`` but for ``add`` may be called from several threads."""
 
-    def __init__(self, folder: DatasetFolder, shard: Shard):
+    def __init__(
+        self, folder: DatasetFolder, shard: Shard, workspace: Path, files: SyncedFiles, container: Container | None
+    ):
         self.folder = folder
         self.shard = shard
-        output = folder.origin["output"]
-        self._workspace = folder.place.workspace()
-        self._beside = [name for name in _BESIDE if output[name]]
+        self._workspace = workspace
+        self._files = files
+        self._container = container
+        self._beside = [name for name in _BESIDE if folder.origin["output"][name]]
         for name in self._beside:
             (self._workspace / name).mkdir()
-        self._files = SyncedFiles()
-        self._container: Container | None = None
-        if has_audio(output):
-            self._container = container_for(folder.origin["spec"], output, self._workspace, shard.name, self._files)
         self._tables: dict[str, list[pa.Table]] = {}
         self._texts: dict[str, list[str]] = {}
 
@@ -351,13 +356,6 @@ class ShardWriter:
             if stale or there.get("files") != said["files"]:  # of its files, ours have taken the place
                 place.write(_receipt_file(name), as_json(said))
         return said
-
-    def discard(self) -> None:
-        """Remove what was not committed."""
-        self._files.close()
-        if self._container is not None:
-            self._container.discard()
-        shutil.rmtree(self._workspace, ignore_errors=True)
 
 
 @contextmanager
