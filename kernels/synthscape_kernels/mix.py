@@ -33,11 +33,8 @@ EMPTY, BACKGROUND, MEASURED, LEVELLED, MIXED = range(5)
 NO_PROBLEM, SILENT_LAYER, CANCELLED, UNHEARD, NO_REFERENCE, BEYOND_NUMBERS = range(6)
 _slots: Any = cgutils  # untyped
 _SCALE: Final = np.float32(1.0 / 32768.0)
-_START, _FORWARDS, _UNITY = (
-    np.int64(0),
-    np.bool_(False),
-    np.float32(1.0),
-)  # typed: kernels are compiled once more for plain constants
+# Typed: kernels are compiled once more for plain constants.
+_START, _FORWARDS, _UNITY = np.int64(0), np.bool_(False), np.float32(1.0)
 _HALF_PI: Final = 1.5707963267948966
 
 #: An event as the kernels take it; times in samples of the scene.

@@ -331,11 +331,11 @@ class Mixer:
         self._go_on(batch, scene, at, mix.MIXED)
         batch.scene_gain_db[i] = shift_db = scene_gain_db(float(batch.scenes["peak"][i].view(np.float32)))
         if shift_db < 0.0:
-            factor = np.float32(10.0 ** (shift_db / 20.0))
+            factor = 10.0 ** (shift_db / 20.0)
             if batch.pcm is None:
                 mix.scale(scene.room.mixed, factor)
             else:
-                pcm.to_pcm16(scene.room.mixed, factor, scene.written)
+                pcm.to_pcm16(scene.room.mixed, np.float32(factor), scene.written)
 
     def _scene(self, batch: _Batch, i: int) -> _Scene:
         """Where one scene is mixed, and from what."""
@@ -411,7 +411,7 @@ class Mixer:
     def _bring_to_lufs(self, batch: _Batch, scene: _Scene) -> None:
         """Give a scene's background its planned loudness."""
         mixed = scene.room.mixed
-        batch.background_lufs[scene.i] = lufs = batch.plan.level_dbfs[scene.i] / DB_STEPS
+        batch.background_lufs[scene.i] = lufs = int(batch.plan.level_dbfs[scene.i]) / DB_STEPS
         mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, batch.plan.sample_rate, lufs) / 20.0))
         batch.scenes["background_power"][scene.i] = mix.energy(mixed) / len(mixed)
 
@@ -468,7 +468,7 @@ class Mixer:
         for event, level, stem in zip(scene.events, scene.levels, batch.stems[scene.which], strict=True):
             at, size = int(event["piece_onset"]), int(event["piece_length"])
             stem[at : at + size] = scene.room.pieces[event["piece"] :][:size]
-            mix.scale(stem, level["gain"])
+            mix.scale(stem, float(level["gain"]))
 
     def _named_background(self, row: int) -> str:
         if self._backgrounds is None or row == NOISE:
