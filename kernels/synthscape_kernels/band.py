@@ -138,16 +138,17 @@ def with_tables(known: Tables | None, sizes: NDArray[np.int64]) -> Tables:
     """
     if known is None:
         known = Tables(np.zeros(0, np.float32), np.full(len(LENGTHS), -1), LENGTHS, tap_polynomials())
-    missing = [size for size in np.unique(sizes).tolist() if known.start[size] < 0]
-    if not missing:
+    absent = known.start[sizes] < 0
+    if not absent.any():
         return known
+    missing = np.unique(sizes[absent])
     lengths = [_table_lengths(int(m)) for m in LENGTHS[missing]]
     ends = len(known.numbers) + np.cumsum([-(-sum(three) // _ALIGNED) * _ALIGNED for three in lengths])
     start = known.start.copy()
     start[missing] = [len(known.numbers), *ends[:-1]]
     numbers = np.zeros(ends[-1], np.float32)
     numbers[: len(known.numbers)] = known.numbers
-    for size, three in zip(missing, lengths, strict=True):
+    for size, three in zip(missing.tolist(), lengths, strict=True):
         m = int(LENGTHS[size])
         twiddle, turn, gain, _ = np.split(numbers[start[size] :], np.cumsum(three))
         _fill_tables(m, _kaiser_bessel(0.0), gain, twiddle.reshape(3, 2, m // 4), turn.reshape(2, m + 1))

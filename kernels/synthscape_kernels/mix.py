@@ -33,11 +33,8 @@ EMPTY, BACKGROUND, MEASURED, LEVELLED, MIXED = range(5)
 NO_PROBLEM, SILENT_LAYER, CANCELLED, UNHEARD, NO_REFERENCE, BEYOND_NUMBERS = range(6)
 _slots: Any = cgutils  # untyped
 _SCALE: Final = np.float32(1.0 / 32768.0)
-_START, _FORWARDS, _UNITY = (
-    np.int64(0),
-    np.bool_(False),
-    np.float32(1.0),
-)  # typed: kernels are compiled once more for plain constants
+# Typed: kernels are compiled once more for plain constants.
+_START, _FORWARDS, _UNITY = np.int64(0), np.bool_(False), np.float32(1.0)
 _HALF_PI: Final = 1.5707963267948966
 
 #: An event as the kernels take it; times in samples of the scene.
@@ -97,6 +94,7 @@ SCENE: Final = np.dtype(
 #: A layer of a scene's background.
 LAYER: Final = np.dtype(
     [
+        ("start", np.int64),  # in its audio
         ("length", np.int64),
         ("ratio", np.int64),
         ("offset", np.int64),
@@ -108,9 +106,9 @@ LAYER: Final = np.dtype(
 
 
 class Sources(NamedTuple):
-    """Stored audio that a scene is made of, int16, read-only."""
+    """Stored audio that a scene is made of, packed int16, read-only."""
 
-    first: NDArray[np.int16]  # layer of the background
+    first: NDArray[np.int16]  # in which the first layer of its background lies
     second: NDArray[np.int16]
     clips: NDArray[np.int16]
 
@@ -448,7 +446,7 @@ def _play_layers(scene: Any, layers: Any, sources: Any, filters: Any, room: Any)
     for which in range(scene.n_layers):
         source, out = (sources.first, mixed) if which == 0 else (sources.second, room.layer)
         one = layers[which]
-        play_background(source, _START, one.length, one.ratio, filters, one.offset, one.crossfade, out)
+        play_background(source, one.start, one.length, one.ratio, filters, one.offset, one.crossfade, out)
         power = energy(out) / n
         if power == 0.0:
             return SILENT_LAYER, which

@@ -63,6 +63,7 @@ class _Batch:
     layers: NDArray[np.void]  # [s, 2] of mix.LAYER
     events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
     levels: NDArray[np.void]  # [e] of mix.LEVEL
+    any_apart: bool
     active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played
     background_lufs: Floats  # [s] NaN where it is not measured
     loudness: Floats  # [e] LUFS at unit gain; NaN where it is not measured
@@ -178,6 +179,7 @@ class Mixer:
             layers=self._layers(plan),
             events=events,
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
+            any_apart=bool(events["apart"].any()),
             active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
             background_lufs=np.full(len(plan), np.nan),
             loudness=np.full(plan.n_events, np.nan),
@@ -244,12 +246,16 @@ class Mixer:
     def _layers(self, plan: ScenePlan) -> NDArray[np.void]:
         """The layers of all backgrounds as the kernels take them."""
         layers = np.zeros((len(plan), 2), mix.LAYER)
-        layers["ratio"] = np.where(plan.background == NOISE, UNITY, plan.background_ratio)
-        layers["offset"] = np.where(plan.background == NOISE, 0, plan.background_offset)
+        noise, stored = plan.background == NOISE, plan.background >= 0
+        layers["length"] = plan.n_samples[:, None]
+        if self._backgrounds is not None:
+            layers["length"][stored] = self._backgrounds.lengths[plan.background[stored]]
+        layers["ratio"] = np.where(noise, UNITY, plan.background_ratio)
+        layers["offset"] = np.where(noise, 0, plan.background_offset)
         layers["crossfade"] = self._crossfade_samples
         layers["gain"][:, 0] = 1.0
         layers["gain"][:, 1] = amplitudes(plan.background_mix_db / DB_STEPS)
-        as_recorded = (plan.level_dbfs == AS_RECORDED)[:, None] & (plan.background >= 0)
+        as_recorded = (plan.level_dbfs == AS_RECORDED)[:, None] & stored
         layers["gain"][as_recorded] = self._background_peak[plan.background[as_recorded]] * 32768.0 / 32767.0
         return layers
 
@@ -311,7 +317,7 @@ class Mixer:
         between: list[tuple[int, Callable[[_Batch, _Scene], None]]] = []  # when to do what kernels don't
         if self._in_lufs and in_background:
             between.append((mix.BACKGROUND, self._bring_to_lufs))
-        if scene.events["apart"].any():
+        if batch.any_apart and scene.events["apart"].any():
             between.append((mix.BACKGROUND, self._hear_apart))
         if self._snr.reference == "loudness" and in_background and len(scene.events):
             between.append((mix.MEASURED, self._measure_loudness))
@@ -325,11 +331,11 @@ class Mixer:
         self._go_on(batch, scene, at, mix.MIXED)
         batch.scene_gain_db[i] = shift_db = scene_gain_db(float(batch.scenes["peak"][i].view(np.float32)))
         if shift_db < 0.0:
-            factor = np.float32(10.0 ** (shift_db / 20.0))
+            factor = 10.0 ** (shift_db / 20.0)
             if batch.pcm is None:
                 mix.scale(scene.room.mixed, factor)
             else:
-                pcm.to_pcm16(scene.room.mixed, factor, scene.written)
+                pcm.to_pcm16(scene.room.mixed, np.float32(factor), scene.written)
 
     def _scene(self, batch: _Batch, i: int) -> _Scene:
         """Where one scene is mixed, and from what."""
@@ -383,7 +389,7 @@ class Mixer:
         return f"there is {what} in the reference band of {clip}; exclude the clip, or use events.snr.reference: local"
 
     def _layer(self, batch: _Batch, i: int, which: int) -> NDArray[np.int16]:
-        """One of a scene's backgrounds as stored."""
+        """Audio that one of a scene's backgrounds lies in."""
         plan, layers, row = batch.plan, batch.layers, int(batch.plan.background[i, which])
         if row == NOISE:
             slope_db = int(plan.noise_slope_db[i, which]) / DB_STEPS
@@ -392,19 +398,20 @@ class Mixer:
             samples.flags.writeable = False  # kernels are compiled for read-only audio
         else:
             assert self._backgrounds is not None
-            samples = self._backgrounds.pcm(row)
+            samples, layers["start"][i, which : which + 1] = self._backgrounds.locate(
+                plan.background[i, which : which + 1]
+            )
             if not layers["gain"][i, which] > 0:
                 raise MixError(
                     f"{self._named_background(row)} has no `peak`, so its recorded level is not known; "
                     "set background.level_dbfs"
                 )
-        layers["length"][i, which] = len(samples)
         return samples
 
     def _bring_to_lufs(self, batch: _Batch, scene: _Scene) -> None:
         """Give a scene's background its planned loudness."""
         mixed = scene.room.mixed
-        batch.background_lufs[scene.i] = lufs = batch.plan.level_dbfs[scene.i] / DB_STEPS
+        batch.background_lufs[scene.i] = lufs = int(batch.plan.level_dbfs[scene.i]) / DB_STEPS
         mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, batch.plan.sample_rate, lufs) / 20.0))
         batch.scenes["background_power"][scene.i] = mix.energy(mixed) / len(mixed)
 
@@ -461,7 +468,7 @@ class Mixer:
         for event, level, stem in zip(scene.events, scene.levels, batch.stems[scene.which], strict=True):
             at, size = int(event["piece_onset"]), int(event["piece_length"])
             stem[at : at + size] = scene.room.pieces[event["piece"] :][:size]
-            mix.scale(stem, level["gain"])
+            mix.scale(stem, float(level["gain"]))
 
     def _named_background(self, row: int) -> str:
         if self._backgrounds is None or row == NOISE:
