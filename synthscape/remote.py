@@ -274,7 +274,10 @@ class RemotePlace(Place):
             except Exception as error:  # each of fsspec's packages has errors of its own
                 left_s = _PATIENCE_S - (time.monotonic() - begun)
                 if not _may_pass(error) or left_s <= 0:
-                    raise self._error(error, name) from error
+                    said = self._error(error, name)
+                    if said is error:
+                        raise
+                    raise said from error
                 if wait_s >= _SAID_FROM_S:
                     _LOG.warning("%s: %s; trying again for up to %.0f s", self._url(name), _said(error), left_s)
             time.sleep(min(wait_s * _RANDOM.uniform(0.5, 1), left_s))  # not all at the same time
@@ -367,6 +370,8 @@ def _many(action: Callable[[_A], _B], values: Iterable[_A]) -> Iterator[_B]:
 
 
 def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # where it can't be asked
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -44,10 +44,7 @@ def proxy() -> Iterator[Proxy]:
 @pytest.fixture
 def s3(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Proxy]:
     """The proxy, all well with it, named by the environment; the cache and temporary files are the test's own."""
-    import s3fs
-
     proxy.reset()
-    s3fs.S3FileSystem.clear_instance_cache()  # they keep the credentials they were made with
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)

@@ -29,7 +29,8 @@ from synthscape.spec import Spec
 from tests.remote.proxy import Proxy, Request, Trouble
 from tests.small_dataset import contents, small_spec, write_spec
 
-ITEMS, SHARDS = 23, 3
+SHARDS = 3
+FEW = ("items=11", "output.items_per_shard=4")
 
 
 def files_at(url: str) -> dict[str, bytes]:
@@ -61,14 +62,14 @@ def without_place(found: dict[str, Any]) -> dict[str, Any]:
 def local(stores: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the dataset holds when it is rendered on this machine."""
     folder = tmp_path_factory.mktemp("local")
-    render(small_spec(folder, stores), workers=1)
+    render(small_spec(folder, stores, *FEW), workers=1)
     return without_place(contents(folder / "out"))
 
 
 @pytest.fixture
 def spec(stores: Path, bucket: str, tmp_path: Path) -> Spec:
     """The small spec, rendering into a new bucket."""
-    return small_spec(tmp_path, stores, f"output.dir={bucket}/data")
+    return small_spec(tmp_path, stores, *FEW, f"output.dir={bucket}/data")
 
 
 @pytest.fixture
@@ -84,8 +85,8 @@ def command(stores: Path, spec: Spec, tmp_path: Path, monkeypatch: pytest.Monkey
         "render",
         str(file),
         f"output.dir={spec.output.dir}",
-        "-w",
-        "1",
+        *FEW,
+        "--workers=1",
     ]
 
 
@@ -133,13 +134,12 @@ def test_receipts_come_last_and_are_conditional(s3, spec):
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_trouble_changes_nothing(s3, spec, local, monkeypatch, seed):
+def test_trouble_changes_nothing(s3, spec, local, monkeypatch):
     """With a fifth of all requests failing in every way there is, and late answers, the dataset is the same."""
     monkeypatch.setattr("synthscape.remote._FIRST_WAIT_S", 0.01)
     troubles = [Trouble(status) for status in (500, 503, 507)]
     troubles += [Trouble(drop=when) for when in ("before", "after", "middle")] + [Trouble(delay_s=0.05)]
-    s3.trouble = seldom(seed, 0.2, *troubles)
+    s3.trouble = seldom(1, 0.2, *troubles)
     render(spec, workers=2)
     assert open_dataset(spec.output.dir).verify() == []
     s3.trouble = lambda _: None
@@ -164,7 +164,7 @@ def test_stems_go_many_at_a_time(s3, stores, bucket, tmp_path):
         return None
 
     s3.trouble = count
-    spec = small_spec(tmp_path, stores, f"output.dir={bucket}/data", "output.stems=true", "items=6")
+    spec = small_spec(tmp_path, stores, f"output.dir={bucket}/data", "output.stems=true", "items=4")
     render(spec, workers=1)
     data = open_dataset(spec.output.dir)
     background, stems = data.stems("s000000000")
@@ -177,7 +177,7 @@ def test_stems_go_many_at_a_time(s3, stores, bucket, tmp_path):
 def test_killed_and_resumed(s3, spec, command, local, tmp_path, monkeypatch):
     """Killed twice in the middle of sending, the same command ends with the same dataset, and cleans up."""
     process: list[subprocess.Popen[bytes]] = []
-    at = [15, 40]
+    at = [8, 22]
 
     def kill(request: Request) -> Trouble | None:
         sends = request.method == "PUT" and not request.path.endswith(".json")  # a file of a shard
@@ -234,7 +234,7 @@ def test_what_another_process_made_is_not_made_again(s3, spec, local):
 
 def test_another_dataset_that_began_at_the_same_time_is_refused(s3, spec, stores, tmp_path, monkeypatch):
     """Of two specs that find a folder free at the same time, the first to say so has it."""
-    other = small_spec(tmp_path, stores, f"output.dir={spec.output.dir}", "seed=6")
+    other = small_spec(tmp_path, stores, f"output.dir={spec.output.dir}", *FEW, "seed=6")
     made = RemotePlace.make
 
     def made_late(place: RemotePlace) -> None:
@@ -266,7 +266,7 @@ def test_what_is_lost_or_damaged_is_made_anew(s3, spec, local):
     render(spec, workers=1)
     place = RemotePlace(spec.output.dir)
     place.remove("events/00000.parquet")
-    place.write("audio/00001/s000000009.flac", place.read("audio/00001/s000000009.flac")[:-1])
+    place.write("audio/00001/s000000005.flac", place.read("audio/00001/s000000005.flac")[:-1])
     receipt = json.loads(place.read("receipts/00002.json"))
     place.write("receipts/00002.json", json.dumps({**receipt, "pcm_hash": "0" * 32}).encode())
     report = render(spec, workers=1)
@@ -297,7 +297,7 @@ def test_overwrite_removes_the_dataset_and_nothing_else(s3, spec, stores, tmp_pa
     place = RemotePlace(spec.output.dir)
     render(spec, workers=1)
     place.write("notes.txt", b"mine")
-    other = small_spec(tmp_path, stores, f"output.dir={spec.output.dir}", "items=8", "output.raven=false")
+    other = small_spec(tmp_path, stores, f"output.dir={spec.output.dir}", *FEW, "items=4", "output.raven=false")
     with pytest.raises(DatasetError, match=r"output\.raven true there, false asked"):
         render(other, workers=1)
     render(other, workers=1, overwrite=True)
@@ -320,8 +320,8 @@ def test_a_folder_of_others_is_left_alone(s3, spec):
 def test_other_urls(stores, tmp_path, local, url):
     """Memory and folders of this machine have URLs too."""
     where = url.format(folder=tmp_path)
-    spec = small_spec(tmp_path, stores, f"output.dir={where}")
-    render(small_spec(tmp_path, stores, f"output.dir={where}", "items=8"), workers=1)
+    spec = small_spec(tmp_path, stores, f"output.dir={where}", *FEW)
+    render(small_spec(tmp_path, stores, f"output.dir={where}", *FEW, "items=4"), workers=1)
     report = render(spec, workers=1)
 
     assert report.kept_shards == 1
@@ -348,10 +348,10 @@ def line_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("trouble", [Trouble(503), Trouble(507), Trouble(drop="before"), Trouble(drop="after")])
+@pytest.mark.parametrize("trouble", [Trouble(507), Trouble(drop="after")])
 def test_a_server_that_goes_down(s3, spec, command, local, capsys, monkeypatch, trouble):
     """One line, exit code 2; nothing half-written counts, and the same command goes on when it is up again."""
-    s3.trouble = lambda _: trouble if len(s3.log) > 60 else None
+    s3.trouble = lambda _: trouble if len(s3.log) > 30 else None
     line = line_of(capsys, monkeypatch, *command[3:])
     assert re.match(rf"synthscape: {spec.output.dir}[\w/.]*: .*run the same command again: it goes on", line)
     s3.trouble = lambda _: None
@@ -388,7 +388,7 @@ def no_credentials(url: str, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     import s3fs
 
-    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(s3fs.S3FileSystem, "cachable", False)  # those that are there have credentials
     return url
 
 

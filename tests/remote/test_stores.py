@@ -7,7 +7,10 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter, namedtuple
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -74,8 +77,8 @@ def test_a_store_is_copied_once(s3, banks, stores, caplog):
 
 def test_scenes_of_a_store_on_s3_are_the_same(s3, banks, stores, tmp_path):
     """A dataset of stores behind URLs, behind a URL, has the content of the local one, and its fingerprint."""
-    here = render(small_spec(tmp_path, stores), workers=1)
-    there = render(remote_spec(tmp_path, stores, banks, f"output.dir={banks}/data"), workers=1)
+    here = render(small_spec(tmp_path, stores, "items=5"), workers=1)
+    there = render(remote_spec(tmp_path, stores, banks, f"output.dir={banks}/data", "items=5"), workers=1)
 
     assert there.info["content_hash"] == here.info["content_hash"]
     assert there.info["fingerprint"] == here.info["fingerprint"]
@@ -202,6 +205,24 @@ def test_a_store_in_memory(s3, stores):
     send(stores / "bank", "memory://stores/bank")
     assert len(ClipStore.open("memory://stores/bank")) == len(ClipStore.open(stores / "bank"))
     assert ClipStore.open(f"file://{stores}/bank").path == stores / "bank"
+
+
+def test_a_store_on_the_web(s3, stores):
+    """A web server is enough to give a store to others."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(stores)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+
+    assert np.array_equal(ClipStore.open(f"{url}/bank").audio(3), ClipStore.open(stores / "bank").audio(3))
+    with pytest.raises(StoreError, match=f"no store at {url}/nothing"):
+        ClipStore.open(f"{url}/nothing")
+    server.shutdown()
+    server.server_close()
 
 
 def test_a_community_table_is_a_file_here(stores, tmp_path):
