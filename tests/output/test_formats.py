@@ -268,6 +268,7 @@ def test_datasets_and_pyarrow_read_questions(asked_of, hub, task):
     events = by_scene(data)
 
     assert found.features["audio"] == datasets.List(datasets.Audio(sampling_rate=data.sample_rate))
+    assert found.features == hub("parquet", data_files=str(data.path / "data/*.parquet")).features
     plain = found.cast_column("audio", datasets.List(datasets.Audio(decode=False)))
     for rows in (list(plain), pq.read_table(data.path / "data").to_pylist()):
         assert [less(row, "audio", "scenes", "events") for row in rows] == rows_of(data.item_table)
