@@ -268,6 +268,7 @@ def test_datasets_and_pyarrow_read_questions(asked_of, hub, task):
     events = by_scene(data)
 
     assert found.features["audio"] == datasets.List(datasets.Audio(sampling_rate=data.sample_rate))
+    assert found.features == hub("parquet", data_files=str(data.path / "data/*.parquet")).features
     plain = found.cast_column("audio", datasets.List(datasets.Audio(decode=False)))
     for rows in (list(plain), pq.read_table(data.path / "data").to_pylist()):
         assert [less(row, "audio", "scenes", "events") for row in rows] == rows_of(data.item_table)
@@ -538,6 +539,26 @@ def test_a_scenes_table_can_name_nothing_else(of, tmp_path):
         pq.write_table(table.set_column(place, table.schema.field("audio"), [names]), path)
         with pytest.raises(DatasetError, match="there is no audio of this name"):
             open_dataset(out).audio("s000000000")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "webdataset"])
+@pytest.mark.parametrize("limit", [12_000, 60_000])
+def test_a_full_disk_leaves_nothing_half_written(of, stores, tmp_path, kind, limit):
+    """One line names the file and what to do; with space again the dataset is the same."""
+    spec = small_spec(tmp_path, stores, f"output.format={kind}")
+    limited = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); "
+        "from synthscape.cli import main; main()"
+    )
+    command = [sys.executable, "-c", limited, "render", str(tmp_path / "small.yaml"), f"output.format={kind}"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+
+    assert ended.returncode == 2
+    (line,) = ended.stderr.strip().splitlines()
+    assert "File too large" in line
+    assert "/data." in line
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "render.json"]
+    assert of_files(Path(render(spec).path)) == of_files(of(kind).path)
 
 
 def test_an_unknown_format_is_refused(of, tmp_path):
