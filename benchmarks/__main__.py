@@ -9,7 +9,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import gpu, machine, memory, planning, questions, scaling, scaper, stages, startup
+from benchmarks import (
+    cluster,
+    gpu,
+    killed,
+    machine,
+    many,
+    memory,
+    planning,
+    questions,
+    scaling,
+    scaper,
+    stages,
+    startup,
+)
 from benchmarks.tables import NotMeasuredError
 from synthscape.scale.render import available_workers
 
@@ -19,11 +32,15 @@ PARTS = {
     "planning": planning.run,
     "questions": questions.run,
     "memory": memory.run,
+    "many": many.run,
+    "cluster": cluster.run,
     "startup": startup.run,
     "scaper": scaper.run,
     "gpu": gpu.run,
+    "killed": killed.run,
 }
-NOT_QUICK = ("scaper",)  # may have to install what it compares with
+NOT_QUICK = ("scaper", "killed")  # may have to install what it compares with; kills for minutes
+ON_DEMAND = ("killed",)  # no speed
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -44,7 +61,7 @@ def main() -> None:
     sections = []
     with tempfile.TemporaryDirectory(prefix="synthscape-benchmarks-", dir=asked.folder) as folder:
         head.append(("rendered on", machine.filesystem(Path(folder))))
-        for part in asked.only or [part for part in PARTS if not (asked.quick and part in NOT_QUICK)]:
+        for part in asked.only or [part for part in PARTS if part not in (NOT_QUICK if asked.quick else ON_DEMAND)]:
             print(f"{part} ...", file=sys.stderr, flush=True)
             place = Path(folder) / part
             place.mkdir(exist_ok=True)

@@ -45,10 +45,11 @@ def run(folder: Path, quick: bool) -> Section:
 def _render(items: str, calls: str, backgrounds: str, out: str) -> None:
     overrides = [f"items={items}", "duration=1", "events.count=2", "events.resample={choice: [0.9, 1.1]}"]
     render(spec_over(Path(calls), Path(backgrounds), [*overrides, f"output.dir={out}"]), workers=_WORKERS)
-    print(json.dumps({"peak_bytes": _peak_bytes()}))
+    print(json.dumps({"peak_bytes": peak_bytes()}))
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """Most memory this process has held."""
     # ru_maxrss would include what the parent held when it started us
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")

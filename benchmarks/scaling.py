@@ -26,6 +26,8 @@ from synthscape.tasks.generator import SceneGenerator
 DURATION_S, EVENTS = 10, 8
 EVENTS_PER_SCENE = {1: 384, 8: 256, 64: 64, 512: 12}  # and how many scenes of it are made
 LENGTHS_S = {1: 512, 10: 128, 60: 24, 600: 3}
+THREADED = 2048  # scenes of the renders by threads: as many for each, so that set-up is little of it
+SHARDS = (THREADED, 512)  # scenes of a shard
 _RESAMPLED = "events.resample={choice: [0.84, 0.92, 1.09, 1.19]}"
 _BATCH_SAMPLES = 2**20  # what a render mixes at a time
 
@@ -70,8 +72,8 @@ def run(folder: Path, quick: bool) -> Section:
         "Scaling",
         f"Scenes of {DURATION_S} s at {RATE} Hz with {EVENTS} events of 1 s, all resampled, SNR by band, one thread, "
         "but for what a table varies. Renders to FLAC; set-up, what a render of one scene takes, is in scenes/s and "
-        f"x real time, not in ms per scene. Medians (lowest to highest) of {repeats} repeats; in each, all rows of a "
-        "table in turn.",
+        "x real time, not in ms per scene. Threads are to be >= 1.7 x on two cores. Medians (lowest to highest) of "
+        f"{repeats} repeats; in each, all rows of a table in turn.",
     )
 
     def cases(scenes: Mapping[int, int], spec: Callable[[int, int], Spec]) -> dict[int, Case]:
@@ -82,30 +84,8 @@ def run(folder: Path, quick: bool) -> Section:
 
     by_events = cases(EVENTS_PER_SCENE, lambda events, n: _spec(calls, backgrounds, n, DURATION_S, events))
     by_length = cases(LENGTHS_S, lambda length_s, n: _spec(short, backgrounds, n, length_s, length_s))
-    n_scenes = EVENTS_PER_SCENE[EVENTS] if not quick else 4
-    by_threads = [
-        Case(_spec(calls, backgrounds, n_scenes, DURATION_S, EVENTS), threads, {})
-        for threads in thread_counts(available_workers())[:most]
-    ]
-    _measure(by_threads, folder, repeats)
-
-    one = by_threads[0].seconds
-    section.add(
-        ["threads", "mix, scenes/s", "render, scenes/s", "render, x real time", "speed-up: mix", "render"],
-        [
-            [
-                str(case.threads),
-                case.rate("mix"),
-                case.rate("render"),
-                case.real_time("render"),
-                *(
-                    f"{median(a / b for a, b in zip(one[what], case.seconds[what], strict=True)):.2f}"
-                    for what in ("mix", "render")
-                ),
-            ]
-            for case in by_threads
-        ],
-    )
+    for per_shard in SHARDS:
+        section.add(*_by_threads(calls, backgrounds, 4 if quick else THREADED, per_shard, folder, repeats, most))
     speeds = ["mix, scenes/s", "render, scenes/s", "render, x real time", "mix, ms per scene", "render, ms per scene"]
     more = ["mix, µs per event more", "render, µs per event more"]
     section.add(["events per scene", *speeds, *more], _by_size(by_events, per_ms=1000))
@@ -117,6 +97,38 @@ def run(folder: Path, quick: bool) -> Section:
         _by_clips(folder, backgrounds, CLIPS[:1] if quick else CLIPS, 4 if quick else 512, repeats),
     )  # fmt: skip
     return section
+
+
+def _by_threads(
+    calls: ClipStore,
+    backgrounds: ClipStore,
+    n_scenes: int,
+    per_shard: int,
+    folder: Path,
+    repeats: int,
+    most: int | None,
+) -> tuple[list[str], list[list[str]]]:
+    spec = _spec(calls, backgrounds, n_scenes, DURATION_S, EVENTS)
+    spec = replace(spec, output=replace(spec.output, items_per_shard=per_shard))
+    cases = [Case(spec, threads, {}) for threads in thread_counts(available_workers())[:most]]
+    _measure(cases, folder, repeats)
+    one = cases[0].seconds
+    rows = [
+        [
+            str(case.threads),
+            case.rate("mix"),
+            case.rate("render"),
+            case.real_time("render"),
+            *(
+                f"{median(a / b for a, b in zip(one[what], case.seconds[what], strict=True)):.2f}"
+                for what in ("mix", "render")
+            ),
+        ]
+        for case in cases
+    ]
+    head = [f"threads ({n_scenes} scenes, {per_shard} a shard)", "mix, scenes/s", "render, scenes/s",
+            "render, x real time", "speed-up: mix", "render"]  # fmt: skip
+    return head, rows
 
 
 def thread_counts(cores: int) -> list[int]:

@@ -1,37 +1,62 @@
-"""What a dataset would hold: planned in full or in part, a few scenes rendered to learn size and time."""
+"""What a dataset would hold and cost: planned in full or in part, some scenes rendered to learn size and time."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthscape.cli.nodes import NETWORK_BYTES_PER_S, STORE_FILES_PER_S, nodes_for, on_nodes, storage
+from synthscape.cli.rates import GROUPS, measure_rates
 from synthscape.cli.words import share
-from synthscape.labels.batches import labelled_plan, take_scenes
-from synthscape.output.audio import check_format, encode
+from synthscape.errors import SpecError
+from synthscape.labels.batches import labelled_plan
+from synthscape.output.audio import check_format
 from synthscape.plan.plan import DB_STEPS, DROP_REASONS, NO_LEVEL, ScenePlan
 from synthscape.spec import Spec
+from synthscape.storage import is_url
 from synthscape.tasks.cast import Cast
 from synthscape.tasks.generator import SceneGenerator
-from synthscape.tasks.items import ItemPlan
 
 _CHUNK: Final = 1024
-_TRIED_S: Final = 60.0  # seconds of scenes that are mixed and encoded
 _BINS: Final = 12
 _BAR: Final = 40
 
 
-def forecast(spec: Spec, planned: int, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """Plan the first ``planned`` items, and scale their numbers to all items.
+def forecast(
+    spec: Spec,
+    planned: int,
+    progress: Callable[[int], None] | None = None,
+    *,
+    nodes: int | None = None,
+    cores: int | None = None,
+    hours: float | None = None,
+) -> dict[str, Any]:
+    """Plan the first ``planned`` items, render some, and scale their numbers to all items.
+
+    Args:
+        spec: what would be rendered.
+        planned: how many items to plan.
+        progress: told how many more are planned.
+        nodes: machines to render on; one if None.
+        cores: of each; as many as this machine's if None.
+        hours: instead of ``nodes``: find the least number of them that are done by then.
 
     Returns:
-        JSON content: ``items``, ``planned``, ``hours``, ``events``, ``bytes``, ``cpu_s`` (all of the whole dataset),
-        ``asked`` and ``placed`` events, ``drop_reasons``, ``classes`` and ``histograms`` (of what was planned).
+        JSON content: ``items``, ``planned``, ``hours``, ``events``, ``bytes`` (of audio and what stands beside it),
+        ``cpu_s`` (all of the whole dataset), ``asked`` and ``placed`` events, ``drop_reasons``, ``classes`` and
+        ``histograms`` (of what was planned), ``rates`` (what was measured: :class:`synthscape.cli.rates.Rates`),
+        ``storage`` and ``nodes`` (see :mod:`synthscape.cli.nodes`).
+
+    Raises:
+        SpecError: no number of nodes is done in so many hours; or both are given.
     """
+    if nodes is not None and hours is not None:
+        raise SpecError("--nodes and --hours: one follows from the other; give one of them")
     check_format(spec.output.audio, spec.sample_rate)
     scenes = SceneGenerator(spec)
     parts = []
@@ -49,9 +74,20 @@ def forecast(spec: Spec, planned: int, progress: Callable[[int], None] | None = 
     ratios = _all(plan.ratio_p[plan.ratio] / plan.ratio_q[plan.ratio] for plan in plans)
     asked = sum(int(plan.n_asked.sum()) for plan in plans)
     factor = spec.items / planned
-    pcm_bytes = 2 * int(n_samples.sum())
-    compression, s_per_sample = _tried(scenes, parts[0])
-    stem_bytes = int((4 * n_samples * (1 + n_events)).sum()) if spec.output.stems else 0
+    rates = measure_rates(spec, float(n_samples.sum()) / planned)
+    per_shard, on_server = spec.output.items_per_shard, is_url(spec.output.dir)
+    size = storage(rates, spec.items, per_shard)
+    cores = cores or rates.cores
+    if hours is not None:
+        enough = nodes_for(rates, spec.items, per_shard, hours, cores, on_server=on_server)
+        if enough is None:
+            shard_hours = (min(per_shard, spec.items) * rates.item_s / rates.efficiency + rates.shard_s) / 3600
+            raise SpecError(
+                f"--hours {hours:g}: no number of nodes is done by then; a shard of {min(per_shard, spec.items)} items "
+                f"takes {shard_hours:.3g} h on one core: set a smaller output.items_per_shard, or allow more hours"
+            )
+        nodes = enough
+    on = on_nodes(rates, spec.items, per_shard, nodes or 1, cores, on_server=on_server)
     return {
         "items": spec.items,
         "planned": planned,
@@ -60,8 +96,8 @@ def forecast(spec: Spec, planned: int, progress: Callable[[int], None] | None = 
         "scaled_up": planned < spec.items,
         "hours": factor * float(n_samples.sum()) / spec.sample_rate / 3600,
         "events": round(factor * int(n_events.sum())),
-        "bytes": round(factor * (pcm_bytes * compression + stem_bytes)),
-        "cpu_s": factor * float(n_samples.sum()) * s_per_sample,
+        "bytes": size["audio_bytes"] + size["beside_bytes"],
+        "cpu_s": 3600 * on["core_hours"],
         "asked": asked,
         "placed": sum(int(plan.n_placed.sum()) for plan in plans),
         "drop_reasons": dict(zip(DROP_REASONS, drops.tolist(), strict=True)),
@@ -83,6 +119,18 @@ def forecast(spec: Spec, planned: int, progress: Callable[[int], None] | None = 
         },
         "filtered": scenes.planner.filtered,
         "notes": scenes.planner.notes,
+        "rates": asdict(rates),
+        "storage": {"format": spec.output.format, "audio": spec.output.audio, **size},
+        "nodes": {
+            **on,
+            "assumed": [
+                f"each core is like one of this machine, and {cores} of them lose as much to each other as "
+                f"{rates.cores} do here",
+                "workers write as fast as this machine does to its temporary folder",
+                "kernels are compiled, and stores lie on the nodes",
+                *_assumed_of_servers(on["nodes"] > 1 or on_server),
+            ],
+        },
     }
 
 
@@ -92,8 +140,7 @@ def forecast_lines(content: dict[str, Any]) -> list[str]:
         f"items     {content['items']}",
         f"scenes    {content['scenes']}, {content['hours']:.3g} h",
         f"events    about {content['events']}" if content["scaled_up"] else f"events    {content['events']}",
-        f"size      about {_bytes(content['bytes'])}",
-        f"time      about {content['cpu_s']:.0f} s on one core",
+        *_cost_lines(content),
         f"placed    {content['placed']} of {content['asked']} asked ({share(content['placed'], content['asked'])})",
     ]
     if content["scaled_up"]:
@@ -123,23 +170,47 @@ def forecast_lines(content: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _tried(scenes: SceneGenerator, items: ItemPlan) -> tuple[float, float]:
-    """Bytes per byte of PCM and seconds per sample, from planning, mixing and encoding a few items."""
-    if not len(items):
-        return 0.0, 0.0
-    spec, plan = scenes.spec, items.scenes
-    item_samples = np.add.reduceat(plan.n_samples, items.scene_offsets[:-1])
-    n = min(max(1, round(_TRIED_S * spec.sample_rate / max(int(item_samples[0]), 1))), len(items))
-    scenes.mixer.render(take_scenes(plan, np.arange(min(len(plan), 1))))  # compiles what is not compiled yet
-    start = time.perf_counter()
-    encoded = samples = 0
-    for number in items.numbers[:n].tolist():
-        batch = scenes.mixer.render(scenes.plan([number]), pcm=True)
-        assert batch.pcm is not None
-        for pcm, length in zip(batch.pcm, batch.plan.n_samples.tolist(), strict=True):
-            encoded += len(encode(pcm[:length], spec.sample_rate, spec.output.audio))
-            samples += length
-    return encoded / (2 * samples), (time.perf_counter() - start) / samples
+def _assumed_of_servers(away: bool) -> list[str]:
+    if not away:
+        return []
+    return [
+        f"the network of a node takes {8 * NETWORK_BYTES_PER_S / 1e9:g} Gb/s, the store {STORE_FILES_PER_S} new files "
+        "a second",
+        "each core of a node renders shards of its own, one thread each",
+    ]
+
+
+_LIMITS: Final = {
+    "network": "the network",
+    "files": "new files a second: output.format=parquet has few",
+    "scheduler": "reading receipts: too many shards",
+    "idle": "too few shards: nodes wait for the last ones",
+}
+
+
+def _cost_lines(content: dict[str, Any]) -> list[str]:
+    rates, size, on = content["rates"], content["storage"], content["nodes"]
+    groups = ", ".join(f"{group} {_bytes(size[f'{group}_bytes'])}" for group in GROUPS if size[f"{group}_bytes"])
+    limit = _LIMITS.get(on["limit"], f"rendering, {100 * on['encode_share']:.0f} % of it encoding")
+    lines = [
+        f"size      about {_bytes(size['bytes'])} ({groups}) as {size['format']}",
+        f"files     about {size['files']}, in {size['shards']} shards of {size['items_per_shard']} items",
+        f"time      about {content['cpu_s']:.0f} s on one core",
+        f"measured  {1000 * rates['item_s']:.3g} ms an item, {1000 * rates['encode_s']:.3g} of them to encode it; "
+        f"{1000 * rates['shard_s']:.3g} ms a shard; {rates['setup_s']:.2g} s to set a worker up; "
+        f"{rates['cores']} threads {rates['cores'] * rates['efficiency']:.3g} x one ({rates['items']} items rendered)",
+        f"nodes     {on['nodes']} of {on['cores']} cores: {_hours(on['wall_hours'])}, "
+        f"{on['node_hours']:.3g} node-hours, {100 * on['busy']:.0f} % of them rendering",
+        f"writes    {_bytes(on['bytes_per_s'])}/s, {on['files_per_s']:.3g} files/s in all",
+        f"limit     {limit}",
+    ]
+    if on["suggested_items_per_shard"] is not None:
+        lines.append(f"better    output.items_per_shard={on['suggested_items_per_shard']} for so many nodes")
+    return lines + [f"assumed   {what}" for what in on["assumed"]]
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.3g} h" if hours >= 1 else f"{60 * hours:.3g} min" if hours >= 1 / 60 else f"{3600 * hours:.3g} s"
 
 
 def _said(cast: Cast) -> str:

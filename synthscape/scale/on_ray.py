@@ -233,7 +233,7 @@ class _Crew:
             ray.wait(rendering, num_returns=len(rendering), timeout=_STOP_S)
         for member in self._working.values():
             ray.kill(member.actor)
-        self._folder.place.remove_leftovers()
+        self._folder.remove_leftovers()
 
 
 def _times(need: dict[str, float], resources: dict[str, float]) -> int:
