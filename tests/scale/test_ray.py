@@ -96,7 +96,8 @@ def without_place(content: dict[str, Any]) -> dict[str, Any]:
     """A dataset's content, but for the folder and engine named in its spec."""
     info = json.loads(content["dataset.json"])
     del info["spec"]["output"]["dir"], info["spec"]["engine"]
-    card = b"\n".join(line for line in content["README.md"].splitlines() if b"  dir: " not in line)
+    lines = content["README.md"].splitlines()
+    card = [line for line in lines if not line.strip().startswith((b"dir: ", b"engine: "))]
     return {**content, "dataset.json": info, "README.md": card}
 
 
@@ -156,6 +157,7 @@ def test_a_cluster_changes_nothing(cluster, spec, whole):
     assert (report.new_shards, report.kept_shards) == (12, 0)
     assert left_over(report.path) == []
     assert without_place(contents(report.path)) == whole
+    assert steps.pop(0) == Step(kept=True)
     assert sorted(step.shard for step in steps) == list(range(12))
     counts = report.counts
     assert (
