@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import signal
 import socket
 import time
 from collections import Counter, deque
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, Final
 
 import ray
@@ -30,7 +32,6 @@ from synthscape.output.folder import ORIGIN_FILE, DatasetFolder, Shard
 from synthscape.scale.engines import Run
 from synthscape.scale.progress import Progress, Step
 from synthscape.scale.shard import made_with, make_shard, warm_up
-from synthscape.storage import LocalPlace
 from synthscape.tasks.generator import SceneGenerator
 
 _LOOK_S: Final = 1.0  # between two looks at what is free
@@ -106,8 +107,6 @@ class Worker:
             raise
         if not self._folder.place.exists(ORIGIN_FILE):
             raise _not_shared(self._folder, node)
-        if not isinstance(self._folder.place, LocalPlace):
-            self._folder.place.remove_leftovers()  # of workers that were killed on this node
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, "synthscape") if workers > 1 else None
         warm_up(self._scenes)
@@ -303,6 +302,7 @@ def _connected(address: str) -> Iterator[None]:
         address = os.environ.get("RAY_ADDRESS") or "auto"
     where = "on this machine" if address == "auto" else f"at {address}"
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    at_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         if address == "local":
             with _no_usage_statistics():
@@ -315,6 +315,8 @@ def _connected(address: str) -> Iterator[None]:
     except Exception as error:  # Ray raises a plain one where a cluster does not come up
         said = str(error).partition("\n")[0].partition(". ")[0]
         raise SpecError(f"ray: no cluster {where} ({said}); {_START}, or say --ray local") from None
+    if callable(at_sigterm) and current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, at_sigterm)  # Ray has set its own
     worker = ray._private.worker
     worker._worker_logs_enabled = False  # what nodes tell would go to our standard output, and no setting stops it
     try:

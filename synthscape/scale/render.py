@@ -332,5 +332,5 @@ def _warnings(spec: Spec, total: _Totals) -> Iterable[str]:
     if len(total.cpus) > 1:
         yield (
             f"shards were rendered on different kinds of processors ({', '.join(sorted(total.cpus))}): single samples "
-            "may differ by 1 from those of one kind; set NUMBA_CPU_NAME alike on all machines to make them equal"
+            "may differ by 1 from those of one kind; docs/cluster.md says how to make them equal"
         )
