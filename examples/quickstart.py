@@ -14,7 +14,7 @@ scenes = ss.SceneGenerator(spec).render([0, 1, 2], stems=True)
 print("audio", scenes.audio.shape, scenes.audio.dtype)
 print(scenes.events[["scene_id", "onset_s", "offset_s", "low_hz", "high_hz", "species", "call_type", "snr_band_db"]])
 
-# On disk: FLAC and Parquet. The same call again goes on where it stopped.
+# On disk: Parquet with FLAC in it, as datasets.load_dataset reads it. The same call again goes on where it stopped.
 report = ss.render(spec, workers=2)
 data = ss.open_dataset(report.path)
 print(data.scenes[["scene_id", "duration_s", "n_events", "max_polyphony", "licences"]])

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +41,11 @@ def written_aside(path: Path) -> Iterator[Path]:
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # the folder is gone, or read-only: that was the error
+            aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(aside):
+            error.filename = str(path)
         raise
 
 

@@ -11,6 +11,7 @@ import platform
 import random
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -79,7 +80,8 @@ class RemotePlace(Place):
 
     def _connect(self) -> None:
         try:
-            import fsspec
+            import fsspec.asyn
+            import fsspec.core
 
             # listings are not kept: other processes write here too
             self._files, self._root = fsspec.core.url_to_fs(self.where, use_listings_cache=False)
@@ -88,9 +90,13 @@ class RemotePlace(Place):
             raise StorageError(f"{self.where}: {error}; {advice}") from None
         except Exception as error:  # of its many packages, each with errors of its own
             raise self._error(error, "") from error
-        if not self._root.strip("/"):
+        if not self.where.partition("://")[2].strip("/"):
             raise StorageError(f"{self.where}: expected a bucket or folder after ://, got nothing; add one")
         self._process = os.getpid()
+        if hasattr(signal, "pthread_sigmask"):  # not on Windows
+            # The command line lets itself be ended by this signal (`| head`), but a lost connection is no end.
+            loop = fsspec.asyn.get_loop()
+            loop.call_soon_threadsafe(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGPIPE])
         kinds = self._files.protocol
         self._has_folders = not _FLAT & {kinds, *kinds} if isinstance(kinds, str) else not _FLAT & set(kinds)
         self._made: set[str] = set()
@@ -146,13 +152,15 @@ class RemotePlace(Place):
 
     def sizes(self, names: Iterable[str]) -> Sizes:  # noqa: D102
         total = dict.fromkeys(names, (0, 0))
-        listed = total if len(total) <= _FEW else {name.partition("/")[0] for name in total}
-        for found in _many(self._found, sorted(listed)):
-            for path, size in found.items():
-                parts = path.split("/")
-                for depth in range(1, len(parts) + 1):
-                    if (name := "/".join(parts[:depth])) in total:
-                        total[name] = total[name][0] + 1, total[name][1] + size
+        listed = set(total) if len(total) <= _FEW else {name.partition("/")[0] for name in total}
+        found: dict[str, int] = {}
+        for part in _many(self._found, sorted(listed)):
+            found |= part
+        for path, size in found.items():
+            parts = path.split("/")
+            for depth in range(1, len(parts) + 1):
+                if (name := "/".join(parts[:depth])) in total:
+                    total[name] = total[name][0] + 1, total[name][1] + size
         return total
 
     def _found(self, name: str) -> dict[str, int]:
@@ -218,6 +226,7 @@ class RemotePlace(Place):
     def remove(self, name: str) -> None:  # noqa: D102
         with contextlib.suppress(FileNotFoundError):
             self._tried(name, lambda files, path: files.rm(path, recursive=True))
+        self._made.clear()
 
     def make(self) -> None:  # noqa: D102
         self._make_folder(".")
@@ -230,10 +239,10 @@ class RemotePlace(Place):
             self._made.add(folder)
 
     def workspace(self) -> Path:  # noqa: D102
-        self.remove_leftovers()
+        self.remove_leftovers(())
         return Path(tempfile.mkdtemp(prefix=f"{_WORKSPACES}{os.getpid()}-"))
 
-    def remove_leftovers(self) -> None:  # noqa: D102
+    def remove_leftovers(self, folders: Iterable[str]) -> None:  # noqa: D102
         for path in Path(tempfile.gettempdir()).glob(f"{_WORKSPACES}*"):
             process = path.name.removeprefix(_WORKSPACES).partition("-")[0]
             if process.isdigit() and not _is_alive(int(process)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -9,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -17,6 +19,7 @@ from synthscape.errors import DatasetError
 from synthscape.files import ASIDE_PREFIX, naming, written_aside
 
 Sizes = Mapping[str, tuple[int, int]]  # name of a file or folder -> number of files at or under it, and their bytes
+_OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)  # why nothing can be renamed over it
 
 
 def is_url(place: str | Path) -> bool:
@@ -120,8 +123,12 @@ class Place(ABC):
         """A new folder on this machine for files that are not finished; whoever asked for it removes it."""
 
     @abstractmethod
-    def remove_leftovers(self) -> None:
-        """Remove workspaces and half-written files of processes that were killed; none may be at work here."""
+    def remove_leftovers(self, folders: Iterable[str]) -> None:
+        """Remove workspaces and half-written files of processes that were killed; none may be at work here.
+
+        Args:
+            folders: where to look, besides the folder itself; all others are left alone.
+        """
 
     @contextmanager
     def locked(self, *, shared: bool = False) -> Iterator[None]:
@@ -141,7 +148,7 @@ class LocalPlace(Place):
     def __init__(self, where: Path):
         self.where: Path = where
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Path]:
         return {"where": self.where.absolute()}  # other processes may work in another folder
 
     def read(self, name: str) -> bytes:  # noqa: D102
@@ -161,8 +168,7 @@ class LocalPlace(Place):
         return {name: _size(self.where / name) for name in names}
 
     def write(self, name: str, content: bytes) -> None:  # noqa: D102
-        path = self.where / name
-        path.parent.mkdir(exist_ok=True)
+        path = self._writable(name)
         with written_aside(path) as aside:
             aside.write_bytes(content)
         _sync_folder(path.parent)
@@ -174,16 +180,25 @@ class LocalPlace(Place):
         return True
 
     def put(self, finished: Path, name: str) -> None:  # noqa: D102
-        path = self.where / name
-        path.parent.mkdir(exist_ok=True)
-        if path.is_dir():  # which nothing can be renamed over
-            old = path.with_name(f"{ASIDE_PREFIX}{secrets.token_hex(8)}")
-            path.rename(old)
-            shutil.rmtree(old)
-        if finished.is_file():
-            with naming(finished), finished.open("rb") as file:
-                os.fsync(file.fileno())
-        finished.replace(path)
+        path = self._writable(name)
+        if finished.is_dir():
+            for folder, _, _ in os.walk(finished):
+                _sync_folder(Path(folder))
+        else:
+            _sync(finished)
+        old = path.with_name(f"{ASIDE_PREFIX}{secrets.token_hex(8)}")
+        while True:  # until no other process has put its own there since we looked
+            try:
+                finished.replace(path)
+                break
+            except OSError as error:
+                if error.errno == errno.EXDEV:
+                    raise DatasetError(f"{path.parent} is on another disk than {self}: a dataset lies on one") from None
+                if error.errno not in _OCCUPIED:
+                    raise OSError(error.errno, error.strerror, str(path)) from None
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(old)
+                self.remove(str(old.relative_to(self.where)))
         _sync_folder(path.parent)
 
     def remove(self, name: str) -> None:  # noqa: D102
@@ -201,10 +216,11 @@ class LocalPlace(Place):
         path.mkdir()
         return path
 
-    def remove_leftovers(self) -> None:  # noqa: D102
-        for folder in (self.where, *(path for path in self.where.iterdir() if path.is_dir())):
-            for entry in folder.glob(f"{ASIDE_PREFIX}*"):
-                self.remove(str(entry.relative_to(self.where)))
+    def remove_leftovers(self, folders: Iterable[str]) -> None:  # noqa: D102
+        for folder in ("", *folders):
+            for name in self.entries(folder):
+                if name.startswith(ASIDE_PREFIX):
+                    self.remove(f"{folder}/{name}" if folder else name)
 
     @contextmanager
     def locked(self, *, shared: bool = False) -> Iterator[None]:  # noqa: D102
@@ -213,12 +229,25 @@ class LocalPlace(Place):
         except ImportError:  # not on Windows
             yield
             return
-        with (self.where / self._LOCK_FILE).open("ab") as file:
+        with (self.where / self._LOCK_FILE).open("ab") as file:  # the lock goes with the process, however it ends
             try:
                 fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DatasetError(f"{self} is being rendered by another process: wait for it, or stop it") from None
+            except OSError as error:
+                raise DatasetError(
+                    f"{self}: files can't be locked there ({error.strerror}), and two renders could get into each "
+                    "other's way; mount it with locks (Lustre: -o flock), or name an output.dir on another disk"
+                ) from None
             yield
+
+    def _writable(self, name: str) -> Path:
+        """Where a file is to be; its folder is made if it isn't there."""
+        path = self.where / name
+        if "/" in name and not path.parent.exists():
+            path.parent.mkdir(exist_ok=True)
+            _sync_folder(self.where)
+        return path
 
 
 def _size(path: Path) -> tuple[int, int]:
@@ -233,8 +262,17 @@ def _size(path: Path) -> tuple[int, int]:
 
 def _sync_folder(path: Path) -> None:
     if os.name == "posix":
-        descriptor = os.open(path, os.O_RDONLY)
         try:
+            _sync(path)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # said by file systems that keep no order of names
+                raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with naming(path):
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from synthscape.bank.store import ClipStore
 from synthscape.spec import Spec, load_spec
 from tests.scenes import make_backgrounds, make_bank, make_impulses
+
+# what reads datasets back asks nobody, and leaves nothing in a home
+os.environ |= {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": f"{tempfile.gettempdir()}/synthscape-hub"}
 
 ROOT = Path(__file__).resolve().parent.parent
 

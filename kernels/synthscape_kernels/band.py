@@ -13,7 +13,7 @@ dB under that of audio in 16 bits.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ TERMS: Final = 4  # of the polynomials in g**2 that stand for the even and odd p
 BLOCK: Final = 256  # bins done side by side
 GAP: Final = 272  # between arrays; at multiples of 4096 bytes they would fight for the same cache sets
 SHUFFLED: Final = 64  # stride from which passes run along it
+_ALIGNED: Final = 16  # tables begin on whole cache lines of the array
 _BETA: Final = 20.5  # of the kernel; found by trial: more amplifies rounding, less cuts the kernel off
 _TURN: Final = 6.283185307179586
 _HALF: Final = np.float32(0.5)  # a plain 0.5 would make a float64 of all it meets
@@ -35,11 +36,23 @@ _SIN_60: Final = np.float32(0.8660254037844386)
 _SIXTHS: Final = ((np.float32(1.0), np.float32(0.0)), (_HALF, -_SIN_60), (-_HALF, -_SIN_60))  # exp(-pi i p / 3)
 
 
-def transform_length(n: int) -> int:
-    """Length M of the complex transform for n samples: the least 2**a or 3 2**a, at least 128."""
-    least = max(int(np.ceil(STRETCH / 2 * n)), min(n, STRETCHED), 2 * SHUFFLED)
-    power = 1 << (least - 1).bit_length()
-    return power // 4 * 3 if power // 4 * 3 >= least else power
+#: Lengths M of complex transforms, by size; a size is a place in here.
+LENGTHS: Final = np.sort(np.concatenate([2 ** np.arange(7, 48), 3 * 2 ** np.arange(6, 46)]))
+
+
+class Tables(NamedTuple):
+    """What transforms of some sizes need, as the kernels take it."""
+
+    numbers: NDArray[np.float32]  # the tables of a size one after the other
+    start: NDArray[np.int64]  # [sizes] where those of a size begin; -1 where they are not there
+    length: NDArray[np.int64]  # [sizes]: LENGTHS
+    taps: NDArray[np.float32]  # of :func:`tap_polynomials`
+
+
+def sizes_for(n: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sizes of the transforms for signals of n samples, int64 [...]."""
+    least = np.maximum(np.ceil(STRETCH / 2 * n), np.minimum(n, STRETCHED))
+    return np.asarray(np.searchsorted(LENGTHS, least))
 
 
 def room_for(m: int) -> int:
@@ -91,6 +104,12 @@ def tap_polynomials() -> NDArray[np.float32]:
 
 
 @compiled
+def _table_lengths(m: Any) -> Any:
+    """Numbers in each table of a transform of length m."""
+    return 3 * m // 2, 2 * (m + 1), 2 * int(m / STRETCH) + 5
+
+
+@compiled
 def _fill_tables(m: Any, peak: Any, gain: Any, twiddle: Any, turn: Any) -> None:
     for i in range(len(gain)):
         x = _TURN / 4 * TAPS * (i - len(gain) // 2) / m
@@ -109,18 +128,30 @@ def _fill_tables(m: Any, peak: Any, gain: Any, twiddle: Any, turn: Any) -> None:
             twiddle[level, 0, p], twiddle[level, 1, p] = 2.0 * turn[0, j], -2.0 * turn[1, j]
 
 
-def tables(m: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """What a transform of length m needs, made in float64 and rounded.
+def with_tables(known: Tables | None, sizes: NDArray[np.int64]) -> Tables:
+    """The known tables and those of these sizes; a copy where any were missing.
 
-    Gains: float32, an odd number of them, from -m / 1.4 to m / 1.4 samples from the middle: the inverse of the Fourier
-    transform of the kernel. Twiddle factors exp(-2 pi i p / m): float32 [3, 2, m / 4], for p < m / 4, p rounded down to
-    a multiple of 4, and to one of 16. Half the cosine and sine of pi j / m: float32 [2, m + 1].
+    Of each size, made in float64 and rounded: twiddle factors exp(-2 pi i p / m), [3, 2, m / 4], for p < m / 4, p
+    rounded down to a multiple of 4, and to one of 16; half the cosine and sine of pi j / m, [2, m + 1]; gains, an odd
+    number of them, from -m / 1.4 to m / 1.4 samples from the middle: the inverse of the Fourier transform of the
+    kernel.
     """
-    gain = np.empty(2 * int(m / STRETCH) + 5, np.float32)
-    twiddle = np.empty((3, 2, m // 4), np.float32)
-    turn = np.empty((2, m + 1), np.float32)
-    _fill_tables(m, _kaiser_bessel(0.0), gain, twiddle, turn)
-    return gain, twiddle, turn
+    if known is None:
+        known = Tables(np.zeros(0, np.float32), np.full(len(LENGTHS), -1), LENGTHS, tap_polynomials())
+    missing = [size for size in np.unique(sizes).tolist() if known.start[size] < 0]
+    if not missing:
+        return known
+    lengths = [_table_lengths(int(m)) for m in LENGTHS[missing]]
+    ends = len(known.numbers) + np.cumsum([-(-sum(three) // _ALIGNED) * _ALIGNED for three in lengths])
+    start = known.start.copy()
+    start[missing] = [len(known.numbers), *ends[:-1]]
+    numbers = np.zeros(ends[-1], np.float32)
+    numbers[: len(known.numbers)] = known.numbers
+    for size, three in zip(missing, lengths, strict=True):
+        m = int(LENGTHS[size])
+        twiddle, turn, gain, _ = np.split(numbers[start[size] :], np.cumsum(three))
+        _fill_tables(m, _kaiser_bessel(0.0), gain, twiddle.reshape(3, 2, m // 4), turn.reshape(2, m + 1))
+    return known._replace(numbers=numbers, start=start)
 
 
 @compiled
@@ -289,17 +320,22 @@ def _weigh(k: Any, stretch: Any, lowest: Any, taps: Any, at: Any, g: Any, weight
 
 
 @compiled
-def energy(x: Any, first: Any, last: Any, m: Any, gain: Any, twiddle: Any, turn: Any, taps: Any, room: Any) -> Any:
+def energy(x: Any, first: Any, last: Any, size: Any, tables: Any, room: Any) -> Any:
     """One-sided energy of the DFT bins first..last of a real signal.
 
     Args:
         x: float32 [n]; nothing over- or underflows from 1e-25 to 1e25.
-        m: :func:`transform_length` of n.
-        gain, twiddle, turn: :func:`tables` of m.
-        taps: :func:`tap_polynomials`.
-        room: float32 [:func:`room_for` m], to work in.
+        size: :func:`sizes_for` n.
+        tables: of that size, among others.
+        room: float32 [:func:`room_for` its length], to work in.
     """
-    n, apart = len(x), m + GAP
+    n, m, taps = len(x), tables.length[size], tables.taps
+    apart = m + GAP
+    n_twiddle, n_turn, n_gain = _table_lengths(m)
+    numbers = tables.numbers[tables.start[size] :]
+    twiddle = numbers[:n_twiddle].reshape(3, 2, m // 4)
+    turn = numbers[n_twiddle : n_twiddle + n_turn].reshape(2, m + 1)
+    gain = numbers[n_twiddle + n_turn : n_twiddle + n_turn + n_gain]
     rows = room[: 8 * apart].reshape(8, apart)
     _load(x, gain, rows[0, :m], rows[1, :m])
     zr, zi = transform(rows[0, :m], rows[1, :m], rows[2, :m], rows[3, :m], twiddle)

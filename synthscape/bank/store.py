@@ -34,6 +34,7 @@ from synthscape.bank.schema import (
     nearest,
 )
 from synthscape.errors import StoreError
+from synthscape.storage import within
 
 _NULLABLE_INTEGERS: Final = {pa.int64(): pd.Int64Dtype(), pa.int16(): pd.Int16Dtype()}
 
@@ -51,7 +52,8 @@ class ClipStore:
     others; columns and audio are read when asked for. A store may be read from several threads.
 
     Attributes:
-        path: the folder.
+        path: the folder, on this machine.
+        where: what it was opened by: its path, or its URL.
         kind: ``pseudovox``, ``backgrounds`` or ``impulses``.
         sample_rate: Hz, of every clip.
         fingerprint: hash of everything the rows say (and so, by ``clip_id``, of all audio), wherever the folder lies.
@@ -63,6 +65,7 @@ class ClipStore:
 
     def __init__(self, path: Path, info: dict[str, Any], column_names: list[str]):
         self.path = path
+        self.where: Path | str = path
         self.info = info
         self.column_names = column_names
         self.kind: str = info["kind"]
@@ -78,13 +81,23 @@ class ClipStore:
     def open(cls, path: str | Path) -> ClipStore:
         """Open a store.
 
+        Args:
+            path: the folder, a path or URL; one behind a URL is copied to this machine first, once (docs/storage.md).
+
         Raises:
             StoreError: the folder is no store, of another format version, or a part of it is missing or damaged; the
                 message names the file, and its expected and real size.
         """
-        folder = Path(path)
-        info = _read_info(folder)
-        for name, size in _expected_sizes(info).items():
+        url = within(Path(), path)
+        if isinstance(url, str):
+            from synthscape.bank.cache import local_copy  # and fsspec, which few need
+
+            store = cls.open(local_copy(url))
+            store.where = url
+            return store
+        folder = url
+        info = read_info(_store_file(folder), str(folder / STORE_FILE))
+        for name, size in expected_sizes(info).items():
             _check_size(folder / name, size)
         try:
             with pq.ParquetFile(folder / CLIPS_FILE, memory_map=True) as table:
@@ -116,7 +129,7 @@ class ClipStore:
         return int(self.info["n_clips"])
 
     def __repr__(self) -> str:
-        return f"<ClipStore {self.path} ({self.kind}, {len(self)} clips, {self.sample_rate} Hz)>"
+        return f"<ClipStore {self.where} ({self.kind}, {len(self)} clips, {self.sample_rate} Hz)>"
 
     def has(self, name: str) -> bool:
         """True if the column exists and at least one clip has a value in it."""
@@ -389,21 +402,34 @@ _INFO_TYPES: Final[dict[str, type]] = {
 }
 
 
-def _read_info(folder: Path) -> dict[str, Any]:
+def _store_file(folder: Path) -> bytes:
     file = folder / STORE_FILE
     if not folder.exists():
         raise StoreError(f"no store at {folder}: no such folder; build one with `synthscape bank build`")
     if not file.is_file():
         raise StoreError(f"{folder} is not a store: it has no {STORE_FILE}; build one with `synthscape bank build`")
+    return file.read_bytes()
+
+
+def read_info(content: bytes, file: str) -> dict[str, Any]:
+    """What a ``store.json`` says, checked: names in it are plain names.
+
+    Args:
+        content: the file.
+        file: its path or URL, for messages.
+
+    Raises:
+        StoreError: it is damaged, or of another version.
+    """
     try:
-        info = json.loads(file.read_text(encoding="utf-8"))
+        info = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is damaged, not JSON ({error}): copy the store again") from None
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         raise StoreError(f'{file} doesn\'t describe a store (expected "format": {FORMAT!r})')
     if info.get("format_version") != FORMAT_VERSION:
         raise StoreError(
-            f"{folder} has format version {info.get('format_version')}, this synthscape reads {FORMAT_VERSION}: "
+            f"{file} has format version {info.get('format_version')}, this synthscape reads {FORMAT_VERSION}: "
             "build the store again, or use the version that wrote it"
         )
     for key, kind in _INFO_TYPES.items():
@@ -428,7 +454,8 @@ def _read_info(folder: Path) -> dict[str, Any]:
     return info
 
 
-def _expected_sizes(info: dict[str, Any]) -> dict[str, int]:
+def expected_sizes(info: dict[str, Any]) -> dict[str, int]:
+    """Bytes of each file that ``store.json`` knows the size of, by its name: audio and bands."""
     sizes: dict[str, int] = {entry["name"]: entry["n_samples"] * 2 for entry in info["audio"]}
     sizes[BANDS_FILE] = info["n_blocks"] * (len(info["band_edges_hz"]) - 1) * 4
     return sizes

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import sys
 
 from synthscape.cli.app import app
+from synthscape.cli.stopping import Stopped, stoppable
+from synthscape.cli.words import said
 from synthscape.errors import SynthscapeError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG_INPUT, INTERRUPTED = 2, 130  # 0 is done, and 1 that some items failed or a check found something
 
 
@@ -19,17 +19,14 @@ def main() -> None:
     """Run the command line; bad input gives one line and exit code 2, never a traceback."""
     _settle_streams()
     try:
-        app()
-    except SynthscapeError as error:
-        _fail(str(error), WRONG_INPUT)
-    except OSError as error:  # a full disk, a read-only folder, a path that is no file
-        where = f"{error.filename}: " if error.filename else ""
-        advice = "; free some space, and run the same command again" if error.errno in _FULL else ""
-        _fail(f"{where}{error.strerror or error}{advice}", WRONG_INPUT)
-    except MemoryError:
-        _fail("out of memory: ask for shorter or fewer things at once; what is finished is kept", WRONG_INPUT)
-    except KeyboardInterrupt:
-        _fail("interrupted; the same command goes on from here", INTERRUPTED)
+        with stoppable():
+            app()
+    except (SynthscapeError, OSError, MemoryError) as error:
+        _fail(said(error), WRONG_INPUT)
+    except Stopped as stop:
+        _fail(said(stop), stop.code)
+    except KeyboardInterrupt as stop:
+        _fail(said(stop), INTERRUPTED)
 
 
 def _settle_streams() -> None:

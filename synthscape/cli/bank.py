@@ -133,7 +133,7 @@ def build(
 
 
 @bank_app.command()
-def info(bank: Annotated[Path, typer.Argument(help="A store.")], as_json: Json = False) -> None:
+def info(bank: Annotated[str, typer.Argument(help="A store, by its path or URL.")], as_json: Json = False) -> None:
     """Say what is in a store: classes, licences, durations, columns, conditioning."""
     from synthscape.bank.inspect import describe
     from synthscape.bank.store import ClipStore
@@ -159,7 +159,7 @@ def info(bank: Annotated[Path, typer.Argument(help="A store.")], as_json: Json =
 
 
 @bank_app.command()
-def check(bank: Annotated[Path, typer.Argument(help="A store.")], as_json: Json = False) -> None:
+def check(bank: Annotated[str, typer.Argument(help="A store, by its path or URL.")], as_json: Json = False) -> None:
     """Read a store whole: hash its audio, compare every extent; exit code 1 if something is wrong."""
     from synthscape.bank.inspect import check as check_store
     from synthscape.bank.store import ClipStore

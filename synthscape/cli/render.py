@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,6 +9,7 @@ import typer
 
 from synthscape.cli.spec import JsonOption, OverridesArgument, SpecArgument
 from synthscape.cli.words import share
+from synthscape.errors import SpecError
 
 if TYPE_CHECKING:
     from synthscape.scale.render import RenderReport
@@ -34,6 +33,10 @@ RayOption = Annotated[
     ),
 ]
 
+EventsOption = Annotated[
+    bool, typer.Option("--json", help="Print events as JSON lines: begin, progress, shard, done, error, interrupted.")
+]
+
 
 def render(
     spec: SpecArgument,
@@ -42,32 +45,91 @@ def render(
     device: DeviceOption = "cpu",
     ray: RayOption = None,
     overwrite: Annotated[bool, typer.Option(help="Remove the dataset that is in the folder first.")] = False,
-    json: JsonOption = False,
+    shard: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="Render this shard only; may be repeated. Without it, all is summed up at the end."),
+    ] = None,
+    json: EventsOption = False,
 ) -> None:
     """Render a dataset; the same command again goes on where it stopped. Exit code 1: some items failed."""
+    from synthscape.cli.progress import failing_told
+
+    with failing_told(json):
+        if shard and ray:
+            raise SpecError("--shard: expected no --ray beside it; without --shard, a cluster renders them all")
+        if shard and overwrite:
+            raise SpecError("--shard: expected no --overwrite beside it, as each job would remove what others made")
+        failed = (
+            _render_shards(spec, overrides or [], shard, workers, device, json)
+            if shard
+            else _render(spec, overrides or [], workers, device, ray, overwrite, json)
+        )
+    if failed:
+        raise typer.Exit(1)
+
+
+def _render(
+    spec: str,
+    overrides: list[str],
+    workers: int | None,
+    device: str,
+    ray: str | None,
+    overwrite: bool,
+    json: bool,
+) -> list[dict[str, Any]]:
+    """Render all, and give the failures."""
+    from synthscape.cli.progress import tell, watched
     from synthscape.scale.render import render as render_dataset
     from synthscape.spec import load_spec
 
-    loaded = load_spec(spec, overrides or [])
-    with _progress("rendering", loaded.items) as progress:
-        report = render_dataset(
-            loaded,
-            workers=workers,
-            ray=ray,
-            device=device,
-            overwrite=overwrite,
-            progress=progress,
-        )
+    loaded = load_spec(spec, overrides)
+    with watched(loaded, overwrites=overwrite, json=json) as progress:
+        report = render_dataset(loaded, workers=workers, ray=ray, device=device, overwrite=overwrite, progress=progress)
     if json:
-        _print_json({"path": str(report.path), **_of_report(report)})
+        tell("done", path=str(report.path), **_of_report(report))
     else:
         typer.echo("\n".join(_summary(report)))
-    for failure in report.failures[:_MOST_LISTED]:
+    _list_failures(report.failures, f"{report.path}/failures.parquet")
+    return report.failures
+
+
+def _render_shards(
+    spec: str, overrides: list[str], shards: list[int], workers: int | None, device: str, json: bool
+) -> list[dict[str, Any]]:
+    """Render some shards, and give the failures."""
+    from synthscape.cli.progress import tell, watched
+    from synthscape.scale.render import render_shards
+    from synthscape.spec import load_spec
+
+    loaded = load_spec(spec, overrides)
+    with watched(loaded, shards=shards, json=json) as progress:
+        receipts = render_shards(loaded, shards, workers=workers, device=device, progress=progress)
+    counts = {name: sum(receipt["counts"][name] for receipt in receipts) for name in receipts[0]["counts"]}
+    failures = [failure for receipt in receipts for failure in receipt["failures"]]
+    numbers = [receipt["shard"] for receipt in receipts]
+    path = loaded.output.dir
+    if json:
+        tell(
+            "done", path=path, fingerprint=receipts[0]["fingerprint"], shards=numbers, counts=counts, failures=failures
+        )
+    else:
+        lines = [
+            f"dataset   {path}",
+            f"shards    {', '.join(map(str, numbers))}; when all are there, render without --shard to sum them up",
+            f"items     {counts['delivered']} of {counts['items']}",
+            f"scenes    {counts['scenes']}",
+            f"events    {counts['events']}, {share(counts['audible'], counts['events'])} audible",
+        ]
+        typer.echo("\n".join(lines))
+    _list_failures(failures, f"{path}/receipts")
+    return failures
+
+
+def _list_failures(failures: list[dict[str, Any]], file: str) -> None:
+    for failure in failures[:_MOST_LISTED]:
         typer.echo(f"synthscape: {failure['item_id']} failed: {failure['reason']}", err=True)
-    if report.failures:
-        if len(report.failures) > _MOST_LISTED:
-            typer.echo(f"synthscape: all {len(report.failures)} in {report.path}/{'failures.parquet'}", err=True)
-        raise typer.Exit(1)
+    if len(failures) > _MOST_LISTED:
+        typer.echo(f"synthscape: all {len(failures)} in {file}", err=True)
 
 
 def plan(
@@ -81,11 +143,12 @@ def plan(
 ) -> None:
     """Say what a dataset would hold and cost, without rendering it: counts, hours, bytes, nodes, what is dropped."""
     from synthscape.cli.forecast import forecast, forecast_lines
+    from synthscape.cli.progress import counted
     from synthscape.spec import load_spec
 
     loaded = load_spec(spec, overrides or [])
     planned = min(items or _MOST_PLANNED, loaded.items)
-    with _progress("planning", planned) as progress:
+    with counted("planning", planned) as progress:
         content = forecast(loaded, planned, progress, nodes=nodes, cores=cores, hours=hours)
     if json:
         _print_json(content)
@@ -99,6 +162,7 @@ def demo(
 ) -> None:
     """Make a small bank of synthetic voices, render 50 scenes of 10 s from it, and draw some of them."""
     from synthscape.bank.demo import make_demo_bank
+    from synthscape.cli.progress import watched
     from synthscape.output.dataset import open_dataset
     from synthscape.report.pictures import Panel, picture_sheet
     from synthscape.scale.render import render as render_dataset
@@ -115,7 +179,7 @@ def demo(
         "output.raven=true",
     )
     loaded = load_spec("strong_detection", overrides)
-    with _progress("rendering", loaded.items) as progress:
+    with watched(loaded) as progress:
         report = render_dataset(loaded, workers=workers, progress=progress)
     data = open_dataset(dataset)
     of_scene = dict(list(data.events.groupby("scene_id")))
@@ -181,24 +245,3 @@ def _quoted(path: Path) -> str:
     from json import dumps
 
     return dumps(str(path), ensure_ascii=False)
-
-
-@contextmanager
-def _progress(what: str, total: int) -> Iterator[Callable[[Any], None] | None]:
-    """A bar on stderr, if that is a terminal; says how to go on when interrupted."""
-    import sys
-
-    try:
-        if not sys.stderr.isatty():
-            yield None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda done: bar.advance(task, done if isinstance(done, int) else done.items)
-    except KeyboardInterrupt:
-        typer.echo("synthscape: interrupted; the same command goes on from here", err=True)
-        raise typer.Exit(130) from None

@@ -66,6 +66,7 @@ def _missing_stores(spec: Spec, origins: Origins) -> list[str]:
     from pathlib import Path
 
     from synthscape.spec.problem import key_text
+    from synthscape.storage import place_at
 
     missing = []
     stores: list[tuple[Key, str | None]] = [
@@ -76,9 +77,9 @@ def _missing_stores(spec: Spec, origins: Origins) -> list[str]:
     for key, path in stores:
         if path is None:
             continue
-        folder = Path(path)
-        if not (folder / "store.json").is_file():
-            got = "a folder without store.json" if folder.is_dir() else "no such folder"
+        folder = place_at(path)
+        if not folder.exists("store.json"):
+            got = "a folder without store.json" if folder.exists("") else "no such folder"
             make = "'synthscape demo' or 'synthscape bank build'"
             missing.append(
                 f"{origins.of(key)}: {key_text(key)}: expected a clip store at {path}, got {got}; "

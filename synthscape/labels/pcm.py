@@ -25,8 +25,9 @@ def to_pcm16(audio: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
     [-32767, 0, 2, 8192]
     """
     if audio.dtype == np.float32 and audio.flags.c_contiguous:
-        pcm = np.empty(audio.shape, np.int16)
-        if kernel.to_pcm16(audio.reshape(-1), np.float32(1.0), pcm.reshape(-1)):
+        if kernel.highest(audio.reshape(-1)) < kernel.NOT_FINITE:
+            pcm = np.empty(audio.shape, np.int16)
+            kernel.to_pcm16(audio.reshape(-1), np.float32(1.0), pcm.reshape(-1))
             return pcm
     elif np.isfinite(audio).all():
         scaled = np.rint(audio * audio.dtype.type(FULL_SCALE))

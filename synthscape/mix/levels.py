@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,7 +18,15 @@ PEAK_LIMIT_DB: Final = -1.0
 GAIN_STEPS: Final = 256  # scene gains are whole steps of 1/256 dB, rounded down, so the limit always holds
 _KEPT_LENGTH: Final = 2**20  # longest transform whose tables and room are kept
 
-__all__ = ["band_bins", "band_energy", "reference_band", "scene_gain_db", "weights_in_groups"]
+__all__ = [
+    "amplitudes",
+    "band_bins",
+    "band_energy",
+    "band_tables",
+    "reference_band",
+    "scene_gain_db",
+    "weights_in_groups",
+]
 
 
 def band_bins(n: int, sample_rate: int, low_hz: float, high_hz: float) -> tuple[int, int]:
@@ -52,8 +59,17 @@ class _Workspace(threading.local):
 
 
 _workspace = _Workspace()
-_kept_tables = lru_cache(maxsize=64)(band.tables)
-_taps = lru_cache(maxsize=1)(band.tap_polynomials)
+_kept: band.Tables | None = None
+
+
+def band_tables(n: NDArray[np.int64]) -> tuple[NDArray[np.int64], band.Tables, NDArray[np.float32]]:
+    """What the transforms of signals of n samples take: the size of each, tables for all, and this thread's room."""
+    global _kept
+    sizes = band.sizes_for(n)
+    # A grown copy replaces the kept tables whole, so threads may race. What is large is not kept.
+    kept = _kept = band.with_tables(_kept, sizes[band.LENGTHS[sizes] <= _KEPT_LENGTH])
+    longest = int(band.LENGTHS[sizes].max(initial=0))
+    return sizes, band.with_tables(kept, sizes), _workspace.room(longest)
 
 
 def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float) -> float:
@@ -66,11 +82,9 @@ def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz
     -60 dB of the signal's energy or more, and to 0.05 dB where it holds -80 dB, whatever the length from 30 samples on:
     see :mod:`synthscape_kernels.band`.
     """
-    n = len(x)
-    first, last = band_bins(n, sample_rate, low_hz, high_hz)
-    m = band.transform_length(n)
-    tables = (_kept_tables if m <= _KEPT_LENGTH else band.tables)(m)
-    found: float = band.energy(x, first, last, m, *tables, _taps(), _workspace.room(m))
+    sizes, tables, room = band_tables(np.array([len(x)]))
+    first, last = band_bins(len(x), sample_rate, low_hz, high_hz)
+    found: float = band.energy(x, first, last, int(sizes[0]), tables, room)
     return found
 
 
@@ -80,6 +94,11 @@ def weights_in_groups(spec: Spec, bank: ClipStore) -> NDArray[np.float64]:
     Calls of a track keep their relative level by it; calls that are placed by themselves need none.
     """
     return bank.numbers("peak") if spec.events.group == "track" else np.ones(len(bank))
+
+
+def amplitudes(level_db: NDArray[np.float64]) -> NDArray[np.float64]:
+    """10 ** (dB / 20), one by one: NumPy's powers of arrays differ in the last bit between kinds of CPU."""
+    return np.array([10.0 ** (db / 20.0) for db in level_db.tolist()], np.float64)
 
 
 def scene_gain_db(peak: float) -> float:

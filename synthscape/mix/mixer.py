@@ -10,8 +10,8 @@ Where a scene has no background there is no SNR: its events have the scene's lev
 
 from __future__ import annotations
 
-import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
-from synthscape.mix.asked import active_as_played, bare, is_excerpt, no_level, signal_share, wanted_power
+from synthscape.mix.asked import active_as_played, is_excerpt, no_level, signal_share, wanted_power
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import band_energy, reference_band, scene_gain_db, weights_in_groups
+from synthscape.mix.levels import amplitudes, band_tables, scene_gain_db, weights_in_groups
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.propagation import wet
@@ -33,8 +33,9 @@ from synthscape.plan.planner import listed_ratios, ratio_table
 from synthscape.spec.schema import Spec
 from synthscape.units import seconds_to_samples
 from synthscape_kernels import mix, pcm
+from synthscape_kernels.band import Tables
+from synthscape_kernels.bins import event_bins
 from synthscape_kernels.filters import FilterBank, Filters
-from synthscape_kernels.place import loop_crossfade
 from synthscape_kernels.ratios import UNITY
 
 Floats = NDArray[np.float64]
@@ -42,11 +43,12 @@ Audio = NDArray[np.float32]
 
 # Memory that mixing and encoding a scene takes beside what is kept of it, bytes per sample, measured.
 _SCENE_BYTES: Final = 16
-_EVENT_BYTES: Final = 48  # the transforms of the longest event
+_EVENT_BYTES: Final = 96  # the transforms of the longest event, and tables for those of all shorter ones
 _ENCODED_STEMS: Final = 3  # copies of one on its way into a file
 _MOST_KNOWN_BANDS: Final = 2**22
-_REFERENCES: Final = {"scene": mix.SCENE, "local": mix.LOCAL, "band": mix.BAND}
+_REFERENCES: Final = {"scene": mix.WHOLE, "local": mix.LOCAL, "band": mix.BAND}
 _NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+_SILENCE: Final[NDArray[np.int16]] = np.frombuffer(b"", np.int16)  # read-only, as kernels are compiled for stored audio
 
 
 @dataclass
@@ -55,12 +57,13 @@ class _Batch:
 
     plan: ScenePlan
     filters: Filters
-    bare: NDArray[np.bool_]  # [s] without a background
+    tables: Tables
+    room: Audio  # for transforms
+    scenes: NDArray[np.void]  # [s] of mix.SCENE
+    layers: NDArray[np.void]  # [s, 2] of mix.LAYER
     events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
     levels: NDArray[np.void]  # [e] of mix.LEVEL
     active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played
-    known_place: NDArray[np.int64]  # [e] of its in-band energy among the known ones, or -1
-    background_power: Floats  # [s]
     background_lufs: Floats  # [s] NaN where it is not measured
     loudness: Floats  # [e] LUFS at unit gain; NaN where it is not measured
     tail_samples: NDArray[np.int64]  # [e]
@@ -69,6 +72,19 @@ class _Batch:
     pcm: NDArray[np.int16] | None  # [s, samples]
     stems: Audio | None  # [e, samples]
     background: Audio | None  # [s, samples]
+
+
+@dataclass
+class _Scene:
+    """A scene of a batch while it is mixed."""
+
+    i: int
+    which: slice  # its events
+    events: NDArray[np.void]  # its part of the batch's
+    levels: NDArray[np.void]
+    sources: mix.Sources
+    room: mix.Room
+    written: NDArray[np.int16]  # [samples], or of none
 
 
 class _Scratch(threading.local):
@@ -102,6 +118,8 @@ class Mixer:
         self._seed = spec.seed
         self._snr = spec.events.snr
         self._by_source = spec.events.level.mode == "source"
+        other = self._by_source or self._snr.reference not in _REFERENCES
+        self._reference = mix.OTHER if other else _REFERENCES[self._snr.reference]
         self._in_lufs = spec.background.level_lufs is not None
         self._linear_fades = spec.events.fade_shape == "linear"
         self._crossfade_samples = seconds_to_samples(spec.background.crossfade_s, spec.sample_rate)
@@ -143,28 +161,30 @@ class Mixer:
         Raises:
             MixError: the scenes don't fit in memory.
         """
-        n_samples = int(plan.n_samples.max()) if len(plan) else 0
+        n_samples = int(plan.n_samples.max(initial=0))
         short = short_of_memory(self.memory_needed(plan, stems))
         if short:
             raise MixError(
                 f"{len(plan)} scenes of up to {n_samples} samples{' with stems' if stems else ''} at once: {short}; "
                 "ask for fewer at a time, or for shorter ones"
             )
+        events, tables, room = self._events(plan)
         batch = _Batch(
             plan=plan,
             filters=self._filters_for(plan),
-            bare=bare(plan),
-            events=self._events(plan),
+            tables=tables,
+            room=room,
+            scenes=self._scenes(plan),
+            layers=self._layers(plan),
+            events=events,
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
             active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
-            known_place=self._known_bands.places(plan, self._surroundings.propagated(plan)),
-            background_power=np.full(len(plan), np.nan),
             background_lufs=np.full(len(plan), np.nan),
             loudness=np.full(plan.n_events, np.nan),
             tail_samples=np.zeros(plan.n_events, np.int64),
             scene_gain_db=np.zeros(len(plan)),
             audio=None if pcm else np.zeros((len(plan), n_samples), np.float32),
-            pcm=np.zeros((len(plan), n_samples), np.int16) if pcm else None,
+            pcm=np.empty((len(plan), n_samples), np.int16) if pcm else None,
             stems=np.zeros((plan.n_events, n_samples), np.float32) if stems else None,
             background=np.zeros((len(plan), n_samples), np.float32) if stems else None,
         )
@@ -176,9 +196,9 @@ class Mixer:
                 failures[i] = str(error)
                 which = plan.events_of(i)
                 batch.levels[which] = np.nan
-                batch.background_power[i] = batch.background_lufs[i] = np.nan
+                batch.scenes["background_power"][i] = batch.background_lufs[i] = np.nan
                 batch.scene_gain_db[i] = 0.0
-                for part, where in ((batch.pcm, i), (batch.background, i), (batch.stems, which)):
+                for part, where in ((batch.audio, i), (batch.pcm, i), (batch.background, i), (batch.stems, which)):
                     if part is not None:
                         part[where] = 0
         return self._measured(batch, failures)
@@ -189,7 +209,7 @@ class Mixer:
         scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
         with np.errstate(divide="ignore"):
             gain_db = 20.0 * np.log10(levels["gain"])
-            background_db = 10.0 * np.log10(batch.background_power)
+            background_db = 10.0 * np.log10(batch.scenes["background_power"])
             power = share * levels["energy"] / (plan.offset - plan.onset)
             return SceneBatch(
                 plan=plan,
@@ -210,8 +230,34 @@ class Mixer:
                 failures=failures or None,
             )
 
-    def _events(self, plan: ScenePlan) -> NDArray[np.void]:
-        """The plan's events as the kernels take them; where their clips begin is filled in scene by scene."""
+    def _scenes(self, plan: ScenePlan) -> NDArray[np.void]:
+        """The plan's scenes as the kernels take them."""
+        scenes = np.zeros(len(plan), mix.SCENE)
+        scenes["first"], scenes["last"] = plan.event_offsets[:-1], plan.event_offsets[1:]
+        scenes["n_layers"] = (plan.background != NO_BACKGROUND).sum(axis=1)
+        scenes["as_recorded"] = plan.level_dbfs == AS_RECORDED
+        scenes["rescaled"] = (scenes["n_layers"] > 1) & ~scenes["as_recorded"] & (not self._in_lufs)
+        fixed = scenes["as_recorded"] | self._in_lufs  # by their gains, or later
+        scenes["level"] = amplitudes(np.where(fixed, 0, plan.level_dbfs) / DB_STEPS)
+        return scenes
+
+    def _layers(self, plan: ScenePlan) -> NDArray[np.void]:
+        """The layers of all backgrounds as the kernels take them."""
+        layers = np.zeros((len(plan), 2), mix.LAYER)
+        layers["ratio"] = np.where(plan.background == NOISE, UNITY, plan.background_ratio)
+        layers["offset"] = np.where(plan.background == NOISE, 0, plan.background_offset)
+        layers["crossfade"] = self._crossfade_samples
+        layers["gain"][:, 0] = 1.0
+        layers["gain"][:, 1] = amplitudes(plan.background_mix_db / DB_STEPS)
+        as_recorded = (plan.level_dbfs == AS_RECORDED)[:, None] & (plan.background >= 0)
+        layers["gain"][as_recorded] = self._background_peak[plan.background[as_recorded]] * 32768.0 / 32767.0
+        return layers
+
+    def _events(self, plan: ScenePlan) -> tuple[NDArray[np.void], Tables, Audio]:
+        """The plan's events as the kernels take them, and what their transforms take.
+
+        Where their clips begin is filled in scene by scene.
+        """
         events = np.zeros(plan.n_events, mix.EVENT)
         for name in ("ratio", "clip_onset", "clip_offset", "onset", "offset", "fade_in", "fade_out"):
             events[name] = getattr(plan, name)
@@ -219,7 +265,8 @@ class Mixer:
         events["backwards"] = plan.reversed
         events["group"] = plan.gain_group
         events["share"] = signal_share(plan, self._share)
-        events["apart"] = self._surroundings.propagated(plan) | self._by_source
+        propagated = self._surroundings.propagated(plan)
+        events["apart"] = propagated | self._by_source
         events["wanted"] = wanted_power(plan, self._by_source)
         events["weight"] = self._weight[plan.clip]
         n_events = np.diff(plan.event_offsets)
@@ -229,7 +276,16 @@ class Mixer:
         ends = np.cumsum(events["piece_length"])
         before = np.append(0, ends)[plan.event_offsets[:-1]]
         events["piece"] = ends - events["piece_length"] - np.repeat(before, n_events)
-        return events
+        events["known"] = self._known_bands.places(plan, propagated)
+        samples = plan.offset - plan.onset if self._snr.measure_band else _NONE
+        events["transform"][: len(samples)], tables, room = band_tables(samples)
+        bins = np.full((2, plan.n_events), -1)
+        event_bins(
+            self._low_hz[plan.clip], self._high_hz[plan.clip], plan.ratio, plan.ratio_p, plan.ratio_q, samples,
+            plan.sample_rate, *bins,
+        )  # fmt: skip
+        events["first_bin"], events["last_bin"] = bins
+        return events, tables, room
 
     def _filters_for(self, plan: ScenePlan) -> Filters:
         """The filter tables of a plan's ratios. A grown copy replaces the shared one whole, so threads may race."""
@@ -250,208 +306,162 @@ class Mixer:
         Raises:
             SynthscapeError: the background or an event has no power; a clip is damaged.
         """
-        plan = batch.plan
-        n = int(plan.n_samples[i])
-        which = plan.events_of(i)
-        events, levels = batch.events[which], batch.levels[which]
-        mixed = self._scratch("mixed", n)
-        batch.background_power[i] = self._mix_background(batch, i, mixed)
-        if len(events):
-            packed, starts = self._bank.locate(plan.clip[which])
-            events["start"] = starts + plan.clip_start[which]
-            pieces = self._pieces(batch, i, packed)
-            mix.measure_events(events, pieces, mixed, levels)
-            if batch.bare[i]:
-                levels["local"] = math.nan
+        scene = self._scene(batch, i)
+        in_background = batch.scenes["n_layers"][i] > 0
+        between: list[tuple[int, Callable[[_Batch, _Scene], None]]] = []  # when to do what kernels don't
+        if self._in_lufs and in_background:
+            between.append((mix.BACKGROUND, self._bring_to_lufs))
+        if scene.events["apart"].any():
+            between.append((mix.BACKGROUND, self._hear_apart))
+        if self._snr.reference == "loudness" and in_background and len(scene.events):
+            between.append((mix.MEASURED, self._measure_loudness))
+        if batch.stems is not None:
+            between.append((mix.LEVELLED, self._keep_stems))
+        at = mix.EMPTY
+        for state, step in between:
+            self._go_on(batch, scene, at, state)
+            step(batch, scene)
+            at = state
+        self._go_on(batch, scene, at, mix.MIXED)
+        batch.scene_gain_db[i] = shift_db = scene_gain_db(float(batch.scenes["peak"][i].view(np.float32)))
+        if shift_db < 0.0:
+            factor = np.float32(10.0 ** (shift_db / 20.0))
+            if batch.pcm is None:
+                mix.scale(scene.room.mixed, factor)
             else:
-                if self._snr.measure_band:
-                    self._measure_bands(batch, which, pieces, mixed)
-                if self._snr.reference == "loudness":
-                    self._measure_loudness(batch, i, pieces, mixed)
-            self._set_gains(batch, i)
-            if batch.stems is not None and batch.background is not None:
-                for event, level, stem in zip(events, levels, batch.stems[which], strict=True):
-                    at, size = int(event["piece_onset"]), int(event["piece_length"])
-                    stem[at : at + size] = pieces[event["piece"] :][:size]
-                    mix.scale(stem, level["gain"])
-        if batch.background is not None:
-            batch.background[i, :n] = mixed
-        if len(events):
-            mix.add_events(events, levels, pieces, mixed)
-        batch.scene_gain_db[i] = shift_db = scene_gain_db(mix.peak(mixed))
-        factor = 10.0 ** (shift_db / 20.0)
-        if batch.audio is not None:
-            batch.audio[i, :n] = mixed if factor == 1.0 else mixed * np.float32(factor)
-        if batch.pcm is not None and not pcm.to_pcm16(mixed, np.float32(factor), batch.pcm[i, :n]):
-            raise MixError(f"scene {int(plan.scene[i])}: its samples are beyond all numbers; ask for lower levels")
+                pcm.to_pcm16(scene.room.mixed, factor, scene.written)
 
-    def _pieces(self, batch: _Batch, i: int, packed: NDArray[np.int16]) -> Audio:
-        """What is heard of each event of a scene, at unit gain."""
-        plan = batch.plan
-        which = plan.events_of(i)
+    def _scene(self, batch: _Batch, i: int) -> _Scene:
+        """Where one scene is mixed, and from what."""
+        plan, which = batch.plan, batch.plan.events_of(i)
+        n, n_layers = int(plan.n_samples[i]), int(batch.scenes["n_layers"][i])
+        problem = no_level(plan, i) if n_layers == 0 else None
+        if problem is not None:
+            raise MixError(problem)
+        first, second, *_ = [*(self._layer(batch, i, layer) for layer in range(n_layers)), _SILENCE, _SILENCE]
+        clips, starts = self._bank.locate(plan.clip[which])
         events = batch.events[which]
-        apart: list[tuple[int, Audio]] = []
-        for j in np.flatnonzero(events["apart"]).tolist():
-            apart.append((j, self._heard_apart(batch, i, which.start + j, packed)))
-        if apart:  # longer than they were planned
-            ends = np.cumsum(events["piece_length"])
-            events["piece"] = ends - events["piece_length"]
-        pieces = self._scratch("pieces", int(events["piece"][-1] + events["piece_length"][-1]))
-        mix.play_events(packed, events, batch.filters, self._linear_fades, pieces)
-        for j, piece in apart:
-            begin = int(events["piece"][j])
-            pieces[begin : begin + len(piece)] = piece
-        return pieces
+        events["start"] = starts + plan.clip_start[which]
+        room = mix.Room(
+            mixed=self._scratch("mixed", n) if batch.audio is None else batch.audio[i, :n],
+            layer=self._scratch("layer", n if n_layers > 1 else 0),
+            pieces=self._scratch("pieces", int(events["piece_length"].sum())),
+            transform=batch.room,
+        )
+        written = np.zeros(0, np.int16) if batch.pcm is None else batch.pcm[i, :n]
+        if batch.pcm is not None:
+            batch.pcm[i, n:] = 0
+        return _Scene(i, which, events, batch.levels[which], mix.Sources(first, second, clips), room, written)
 
-    def _heard_apart(self, batch: _Batch, i: int, e: int, packed: NDArray[np.int16]) -> Audio:
-        """What is heard of an event that comes through its surroundings, or whose level is given at its source."""
-        plan, events, n = batch.plan, batch.events, int(batch.plan.n_samples[i])
+    def _go_on(self, batch: _Batch, scene: _Scene, begin: int, end: int) -> None:
+        """Mix a scene from one state to another."""
+        problem, which = mix.mix_scene(
+            begin, end, scene.i, batch.scenes, batch.layers, batch.events, batch.levels, scene.sources, batch.filters,
+            batch.tables, self._known_bands.energy, self._reference, self._linear_fades, scene.room, scene.written,
+        )  # fmt: skip
+        if problem != mix.NO_PROBLEM:
+            raise MixError(f"scene {int(batch.plan.scene[scene.i])}: {self._why(batch.plan, scene, problem, which)}")
+
+    def _why(self, plan: ScenePlan, scene: _Scene, problem: int, which: int) -> str:
+        """A problem of a scene in words."""
+        if problem == mix.SILENT_LAYER:
+            named = self._named_background(int(plan.background[scene.i, which]))
+            return f"{named} is silent where it is used; exclude it, or cut the silence from it"
+        if problem == mix.CANCELLED:
+            named = " and ".join(self._named_background(int(row)) for row in plan.background[scene.i])
+            return f"{named} cancel each other; ask for longer scenes"
+        if problem == mix.BEYOND_NUMBERS:
+            return "its samples are beyond all numbers; ask for lower levels"
+        e = scene.which.start + which
+        clip = f"clip {int(plan.clip[e])} of {self._bank.path}"
+        if problem == mix.UNHEARD:
+            return (
+                f"nothing is heard of {clip} in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
+            )
+        members = scene.events["group"] == scene.events["group"][which]
+        what = "no background" if scene.levels["signal"][members].sum() > 0 else "nothing of the call"
+        return f"there is {what} in the reference band of {clip}; exclude the clip, or use events.snr.reference: local"
+
+    def _layer(self, batch: _Batch, i: int, which: int) -> NDArray[np.int16]:
+        """One of a scene's backgrounds as stored."""
+        plan, layers, row = batch.plan, batch.layers, int(batch.plan.background[i, which])
+        if row == NOISE:
+            slope_db = int(plan.noise_slope_db[i, which]) / DB_STEPS
+            n, scene = int(plan.n_samples[i]), int(plan.scene[i])
+            samples = coloured_noise(n, slope_db, self._seed, scene, which, plan.sample_rate)
+            samples.flags.writeable = False  # kernels are compiled for read-only audio
+        else:
+            assert self._backgrounds is not None
+            samples = self._backgrounds.pcm(row)
+            if not layers["gain"][i, which] > 0:
+                raise MixError(
+                    f"{self._named_background(row)} has no `peak`, so its recorded level is not known; "
+                    "set background.level_dbfs"
+                )
+        layers["length"][i, which] = len(samples)
+        return samples
+
+    def _bring_to_lufs(self, batch: _Batch, scene: _Scene) -> None:
+        """Give a scene's background its planned loudness."""
+        mixed = scene.room.mixed
+        batch.background_lufs[scene.i] = lufs = batch.plan.level_dbfs[scene.i] / DB_STEPS
+        mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, batch.plan.sample_rate, lufs) / 20.0))
+        batch.scenes["background_power"][scene.i] = mix.energy(mixed) / len(mixed)
+
+    def _hear_apart(self, batch: _Batch, scene: _Scene) -> None:
+        """Make the pieces of events that come through their surroundings, or whose level is given at its source."""
+        events = scene.events
+        apart = [
+            (j, self._heard_apart(batch, scene, scene.which.start + j))
+            for j in np.flatnonzero(events["apart"]).tolist()
+        ]
+        ends = np.cumsum(events["piece_length"])  # longer than they were planned
+        events["piece"] = ends - events["piece_length"]
+        scene.room = scene.room._replace(pieces=self._scratch("pieces", int(ends[-1])))
+        for j, piece in apart:
+            scene.room.pieces[events["piece"][j] :][: len(piece)] = piece
+
+    def _heard_apart(self, batch: _Batch, scene: _Scene, e: int) -> Audio:
+        """What is heard of such an event."""
+        plan, events, n = batch.plan, batch.events, len(scene.room.mixed)
         clip_onset, clip_offset = int(plan.clip_onset[e]), int(plan.clip_offset[e])
         heard = self._scratch("whole", clip_offset - clip_onset)
-        mix.play_whole(packed, events, e, batch.filters, self._linear_fades, heard)
+        mix.play_whole(scene.sources.clips, events, e, batch.filters, self._linear_fades, heard)
         if self._by_source:
             start, end = (int(edge[e]) for edge in batch.active)
-            batch.levels["signal"][e] = events["share"][e] * mix.energy(heard, start, end)  # the animal makes no noise
-            batch.levels["noise"][e] = batch.background_power[i] * (end - start)
+            batch.levels["signal"][e] = events["share"][e] * mix.energy(heard[start:end])  # the animal makes no noise
+            batch.levels["noise"][e] = batch.scenes["background_power"][scene.i] * (end - start)
         begin = clip_onset
         if plan.distance_mm[e] > 0 or plan.impulse[e] != NO_IMPULSE:
-            kernel, lead, batch.tail_samples[e] = self._surroundings.kernel(plan, i, e)
+            kernel, lead, batch.tail_samples[e] = self._surroundings.kernel(plan, scene.i, e)
             heard, lead = wet(heard, kernel, lead)
             begin -= lead
         onset, offset = max(begin, 0), min(begin + len(heard), n)
         events["piece_onset"][e], events["piece_length"][e] = onset, offset - onset
         return heard[onset - begin : offset - begin].copy()
 
-    def _mix_background(self, batch: _Batch, i: int, mixed: Audio) -> float:
-        """Fill ``mixed`` with the scene's background at its planned level: its power, NaN where there is none."""
-        plan = batch.plan
-        if batch.bare[i]:
-            problem = no_level(plan, i)
-            if problem is not None:
-                raise MixError(problem)
-            mixed.fill(0.0)
-            return math.nan
-        n = len(mixed)
-        as_recorded = plan.level_dbfs[i] == AS_RECORDED
-        level = 1.0 if as_recorded else 10.0 ** (plan.level_dbfs[i] / DB_STEPS / 20.0)
-        n_layers = int((plan.background[i] != NO_BACKGROUND).sum())
-        for which in range(n_layers):
-            layer = mixed if which == 0 else self._scratch("layer", n)
-            row = int(plan.background[i, which])
-            self._play_layer(batch, i, which, layer)
-            power: float = mix.energy(layer, 0, n) / n
-            if power == 0:
-                raise MixError(
-                    f"scene {int(plan.scene[i])}: {self._named_background(row)} is silent where it is used; "
-                    "exclude it, or cut the silence from it"
-                )
-            if as_recorded:
-                gain = self._background_peak[row] * 32768.0 / 32767.0
-                if not gain > 0:
-                    raise MixError(
-                        f"{self._named_background(row)} has no `peak`, so its recorded level is not known; "
-                        "set background.level_dbfs"
-                    )
-            else:
-                gain = 10.0 ** (which * plan.background_mix_db[i] / DB_STEPS / 20.0) / math.sqrt(power)
-            if n_layers == 1 and not self._in_lufs:
-                gain *= level
-            mix.scale(layer, gain)
-            if which > 0:
-                mixed += layer
-        power = mix.energy(mixed, 0, n) / n
-        if power == 0:
-            named = " and ".join(self._named_background(int(row)) for row in plan.background[i])
-            raise MixError(f"scene {int(plan.scene[i])}: {named} cancel each other; ask for longer scenes")
-        if self._in_lufs:
-            batch.background_lufs[i] = lufs = plan.level_dbfs[i] / DB_STEPS
-            mix.scale(mixed, 10.0 ** (lufs_gain_db(mixed, plan.sample_rate, lufs) / 20.0))
-            power = mix.energy(mixed, 0, n) / n
-        elif n_layers > 1 and not as_recorded:
-            mix.scale(mixed, level / math.sqrt(power))
-            power = mix.energy(mixed, 0, n) / n
-        return power
-
-    def _play_layer(self, batch: _Batch, i: int, which: int, layer: Audio) -> None:
-        """Fill ``layer`` with one of a scene's backgrounds as stored."""
-        plan = batch.plan
-        row, ratio, offset = int(plan.background[i, which]), int(plan.background_ratio[i, which]), 0
-        if row == NOISE:
-            slope_db = int(plan.noise_slope_db[i, which]) / DB_STEPS
-            scene = int(plan.scene[i])
-            samples = coloured_noise(len(layer), slope_db, self._seed, scene, which, plan.sample_rate)
-            samples.flags.writeable = False  # kernels are compiled for read-only audio
-            ratio = UNITY
-        else:
-            assert self._backgrounds is not None
-            samples = self._backgrounds.pcm(row)
-            offset = int(plan.background_offset[i, which])
-        played = -(-len(samples) * int(plan.ratio_p[ratio]) // int(plan.ratio_q[ratio]))
-        mix.play_background(
-            samples, 0, len(samples), ratio, batch.filters, offset,
-            loop_crossfade(played, self._crossfade_samples), layer,
-        )  # fmt: skip
-
-    def _measure_bands(self, batch: _Batch, which: slice, pieces: Audio, background: Audio) -> None:
-        """In-band energies of a scene's events and of the background behind them."""
-        plan, events, known = batch.plan, batch.events[which], self._known_bands.energy
-        rate, clips, ratios, place = plan.sample_rate, plan.clip[which], plan.ratio[which], batch.known_place[which]
-        event_band, background_band = batch.levels["band"][which], batch.levels["background_band"][which]
-        begins = events["piece"] + events["onset"] - events["piece_onset"]
-        low_hz, high_hz = self._low_hz[clips], self._high_hz[clips]
-        for j in np.flatnonzero(~np.isnan(low_hz)).tolist():
-            p, q = int(plan.ratio_p[ratios[j]]), int(plan.ratio_q[ratios[j]])
-            band = reference_band(low_hz[j], high_hz[j], p, q, rate / 2)
-            onset, offset = int(events["onset"][j]), int(events["offset"][j])
-            begin = int(begins[j])
-            call, behind = pieces[begin : begin + offset - onset], background[onset:offset]
-            background_band[j] = band_energy(behind, rate, *band)
-            if place[j] < 0:
-                event_band[j] = band_energy(call, rate, *band)
-                continue
-            if math.isnan(known[place[j]]):
-                known[place[j]] = band_energy(call, rate, *band)
-            event_band[j] = known[place[j]]
-
-    def _measure_loudness(self, batch: _Batch, i: int, pieces: Audio, background: Audio) -> None:
+    def _measure_loudness(self, batch: _Batch, scene: _Scene) -> None:
         """Loudness of a scene's events, each over its active part, and of the whole background."""
-        which, rate = batch.plan.events_of(i), batch.plan.sample_rate
-        batch.background_lufs[i] = loudness_lufs(background, rate)
-        for e in range(which.start, which.stop):
-            event = batch.events[e]
-            begin = event["piece"] + event["onset"] - event["piece_onset"]
-            batch.loudness[e] = loudness_lufs(pieces[begin : begin + event["offset"] - event["onset"]], rate)
-
-    def _set_gains(self, batch: _Batch, i: int) -> None:
-        """Gain of every event of a scene, from what was measured."""
-        plan = batch.plan
-        which = plan.events_of(i)
-        events, levels = batch.events[which], batch.levels[which]
-        reference = self._snr.reference
-        alone = bool(batch.bare[i])
-        code = mix.OTHER if self._by_source or alone else _REFERENCES.get(reference, mix.OTHER)
-        silent = int(mix.set_signals(events, levels, code, batch.background_power[i]))
-        if silent >= 0:
-            e = which.start + silent
-            raise MixError(
-                f"scene {int(plan.scene[i])}: nothing is heard of clip {int(plan.clip[e])} of {self._bank.path} "
-                f"in samples {int(plan.onset[e])} to {int(plan.offset[e])}; exclude the clip"
-            )
+        which, rate, events, levels = scene.which, batch.plan.sample_rate, scene.events, scene.levels
+        batch.background_lufs[scene.i] = background_lufs = loudness_lufs(scene.room.mixed, rate)
         samples = events["offset"] - events["onset"]
-        if alone:  # wanted is a mean square, whatever share of it is signal
-            levels["signal"], levels["noise"] = levels["energy"], samples
-        elif reference == "loudness" and not self._by_source:  # there signals are what was measured of the whole calls
-            levels["signal"] = events["share"] * 10.0 ** (batch.loudness[which] / 10.0) * samples
-            levels["noise"] = 10.0 ** (batch.background_lufs[i] / 10.0) * samples
-        failed = int(mix.set_gains(events, levels))
-        if failed >= 0:
-            members = events["group"] == events["group"][failed]
-            clip = int(plan.clip[which][failed])
-            what = "no background" if levels["signal"][members].sum() > 0 else "nothing of the call"
-            raise MixError(
-                f"scene {int(plan.scene[i])}: there is {what} in the reference band of clip {clip} of "
-                f"{self._bank.path}; exclude the clip, or use events.snr.reference: local"
-            )
+        begins = events["piece"] + events["onset"] - events["piece_onset"]
+        calls = zip(begins.tolist(), samples.tolist(), strict=True)
+        loudness = np.array([loudness_lufs(scene.room.pieces[begin:][:n], rate) for begin, n in calls])
+        batch.loudness[which] = loudness
+        if not self._by_source:  # there signals are what was measured of the whole calls
+            levels["signal"] = events["share"] * 10.0 ** (loudness / 10.0) * samples
+            levels["noise"] = 10.0 ** (background_lufs / 10.0) * samples
+
+    def _keep_stems(self, batch: _Batch, scene: _Scene) -> None:
+        """Give a scene's background and every event by itself."""
+        assert batch.stems is not None
+        assert batch.background is not None
+        batch.background[scene.i, : len(scene.room.mixed)] = scene.room.mixed
+        for event, level, stem in zip(scene.events, scene.levels, batch.stems[scene.which], strict=True):
+            at, size = int(event["piece_onset"]), int(event["piece_length"])
+            stem[at : at + size] = scene.room.pieces[event["piece"] :][:size]
+            mix.scale(stem, level["gain"])
 
     def _named_background(self, row: int) -> str:
         if self._backgrounds is None or row == NOISE:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synthscape.errors import DatasetError
-from synthscape.files import ASIDE_PREFIX
+from synthscape.files import ASIDE_PREFIX, naming
 from synthscape.labels.facts import FACTS_SCHEMA
 from synthscape.labels.items import ITEMS_SCHEMA
 from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA
@@ -138,7 +138,7 @@ class DatasetFolder:
             whole: they are all of the dataset; otherwise no others are looked at.
 
         Raises:
-            DatasetError: more is rendered here already than asked for, or other versions made it.
+            DatasetError: they were made by different versions, or some are missing and would be made by others.
         """
         wanted = {shard.name: shard for shard in shards}
         names = self._receipted() if whole else list(wanted)
@@ -163,11 +163,20 @@ class DatasetFolder:
             for number, receipt in found.items()
             if all(sizes[part] == tuple(size) for part, size in receipt["files"].items())
         }
+        made_with = [receipt["made_with"] for receipt in kept.values()]
         for shard in shards:
             if shard.number in kept:
                 del self._stale[shard.name]
         if len(kept) < len(shards):
-            self._check_made_with(kept.values())
+            for there in made_with:
+                _check_made_here(self.place, there, self.origin)
+        else:  # nothing will be made by what is installed here
+            mixed = [words for there in made_with for words in _unlike(made_with[0], there, "{} and {}")]
+            if mixed:
+                raise DatasetError(
+                    f"shards of {self.place} were made with different versions ({mixed[0]}), and one dataset is made "
+                    f"by one; {_NEW_PLACE}"
+                )
         return {number: receipt["counts"] for number, receipt in kept.items()}
 
     def made_meanwhile(self, shard: Shard) -> dict[str, Any] | None:
@@ -182,26 +191,15 @@ class DatasetFolder:
 
     def _is_ours(self, receipt: Mapping[str, Any], shard: Shard | None = None) -> bool:
         """Whether a receipt is valid and of this spec; and, if there is one, of this shard."""
-        if receipt.get("seal") != _seal(receipt) or receipt["fingerprint"] != self.origin["fingerprint"]:
+        if receipt.get("format_version") != FORMAT_VERSION or receipt.get("seal") != _seal(receipt):
+            return False
+        if receipt["fingerprint"] != self.origin["fingerprint"]:
             return False
         return shard is None or (receipt["first"], receipt["last"]) == (shard.first, shard.last)
 
     def _is_stale(self, shard: Shard, receipt: Mapping[str, Any]) -> bool:
         """Whether a receipt is the one that its shard is rendered again for."""
         return shard.name in self._stale and self._stale[shard.name] == receipt.get("seal")
-
-    def _check_made_with(self, receipts: Iterable[Mapping[str, Any]]) -> None:
-        # samples of other versions could differ in their last bit
-        for receipt in receipts:
-            there, here = receipt["made_with"], self.origin["made_with"]
-            changed = [
-                f"{name} {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]
-            ]
-            if changed:
-                raise DatasetError(
-                    f"{self.place} was begun with other versions ({'; '.join(changed)}), and one dataset is made by "
-                    f"one; install those, or {_NEW_PLACE}"
-                )
 
     def begin(self) -> None:
         """Say what is rendered here; the dataset counts as unfinished from now on.
@@ -220,14 +218,24 @@ class DatasetFolder:
                 self.place.write(ORIGIN_FILE, said)
         self.place.remove(DATASET_FILE)
 
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes have left; none may be at work here."""
+        self.place.remove_leftovers(_FOLDERS)
+
     @contextmanager
     def shard(self, shard: Shard) -> Iterator[ShardWriter]:
         """Write a shard: what is added appears when ``commit`` is called, and vanishes otherwise."""
-        writer = ShardWriter(self, shard)
-        try:
-            yield writer
-        finally:
-            writer.discard()
+        output = self.origin["output"]
+        with ExitStack() as last:
+            workspace = self.place.workspace()
+            last.callback(shutil.rmtree, workspace, ignore_errors=True)
+            files = SyncedFiles()
+            container: Container | None = None
+            if has_audio(output):
+                container = container_for(self.origin["spec"], output, workspace, shard.name, files)
+                last.callback(container.discard)
+            last.callback(files.close)
+            yield ShardWriter(self, shard, workspace, files, container)
 
     def finish(self, failures: pa.Table, card: str, content: Mapping[str, Any]) -> dict[str, Any]:
         """Write ``failures.parquet`` (if any), the card and ``dataset.json``, and give what that says."""
@@ -251,18 +259,17 @@ class DatasetFolder:
 class ShardWriter:
     """Files of one shard, written aside. ``add_*`` but for ``add`` may be called from several threads."""
 
-    def __init__(self, folder: DatasetFolder, shard: Shard):
+    def __init__(
+        self, folder: DatasetFolder, shard: Shard, workspace: Path, files: SyncedFiles, container: Container | None
+    ):
         self.folder = folder
         self.shard = shard
-        output = folder.origin["output"]
-        self._workspace = folder.place.workspace()
-        self._beside = [name for name in _BESIDE if output[name]]
+        self._workspace = workspace
+        self._files = files
+        self._container = container
+        self._beside = [name for name in _BESIDE if folder.origin["output"][name]]
         for name in self._beside:
             (self._workspace / name).mkdir()
-        self._files = SyncedFiles()
-        self._container: Container | None = None
-        if has_audio(output):
-            self._container = container_for(folder.origin["spec"], output, self._workspace, shard.name, self._files)
         self._tables: dict[str, list[pa.Table]] = {}
         self._texts: dict[str, list[str]] = {}
 
@@ -312,17 +319,21 @@ class ShardWriter:
             table = pa.concat_tables(tables)
             hashes[part] = table_hash(table)
             path = parts[shard_file(part, name)] = self._workspace / f"{part}.parquet"
-            pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP, compression="zstd")
+            with naming(path), pq.ParquetWriter(path, table.schema, compression="zstd") as file:
+                if len(table):  # datasets can't read a row group without rows
+                    file.write_table(table, _ROWS_PER_GROUP)
         for part, texts in self._texts.items():
             content = "".join(texts).encode()
             hashes[part] = text_hash(content)
             path = parts[shard_file(part, name)] = self._workspace / part
-            path.write_bytes(content)
+            with naming(path):
+                path.write_bytes(content)
         sizes = LocalPlace(self._workspace).sizes(str(path.relative_to(self._workspace)) for path in parts.values())
         for part, path in parts.items():
             place.put(path, part)
         said = {
             "format": FORMAT,
+            "format_version": FORMAT_VERSION,
             "shard": self.shard.number,
             "first": self.shard.first,
             "last": self.shard.last,
@@ -345,13 +356,6 @@ class ShardWriter:
             if stale or there.get("files") != said["files"]:  # of its files, ours have taken the place
                 place.write(_receipt_file(name), as_json(said))
         return said
-
-    def discard(self) -> None:
-        """Remove what was not committed."""
-        self._files.close()
-        if self._container is not None:
-            self._container.discard()
-        shutil.rmtree(self._workspace, ignore_errors=True)
 
 
 @contextmanager
@@ -386,9 +390,12 @@ def open_folder(
                 place.remove(name)
         elif there is not None:
             _check_same(place, there, origin)
+            if shared and "made_with" in there:  # others may be at it
+                _check_made_here(place, there["made_with"], origin)
+        folder = DatasetFolder(place, origin)
         if not shared:
-            place.remove_leftovers()
-        yield DatasetFolder(place, origin)
+            folder.remove_leftovers()
+        yield folder
 
 
 def _receipt_file(shard: str) -> str:
@@ -408,7 +415,8 @@ def _what_is_there(place: Place) -> dict[str, Any] | None:
     for name in _that_tell(place):
         content = _parsed(next(place.read_many([name])))
         if content.get("format") == FORMAT and "fingerprint" in content:
-            return content if name != DATASET_FILE else {"fingerprint": content["fingerprint"]}
+            known = ("format_version", "fingerprint") if name == DATASET_FILE else content
+            return {key: content.get(key) for key in known}
     if set(entries) <= set(_FOLDERS):
         return None  # a render that was stopped before it had begun
     raise DatasetError(f"{place} is not empty and no dataset ({entries[0]!r} is in it): name another output.dir")
@@ -422,10 +430,10 @@ def _that_tell(place: Place) -> Iterator[str]:
 
 
 def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
-    if there.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
+    if there.get("format_version") != FORMAT_VERSION:
         raise DatasetError(
-            f"{place} is a dataset of format version {there['format_version']}, this version writes {FORMAT_VERSION}; "
-            f"{_NEW_PLACE}"
+            f"{place} is a dataset of format version {there.get('format_version', 1)}, this version writes "
+            f"{FORMAT_VERSION}; {_NEW_PLACE}"
         )
     changed = [
         f"{key} {_shown(old)} there, {_shown(new)} asked"
@@ -444,6 +452,22 @@ def _check_same(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any
     if changed:
         more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise DatasetError(f"{place} is another dataset: {'; '.join(changed[:3])}{more}; {_NEW_PLACE}")
+
+
+def _check_made_here(place: Place, there: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
+    """Refuse to go on with other versions: samples could differ in their last bit."""
+    changed = _unlike(there, origin["made_with"], "{} there, {} here")
+    if changed:
+        raise DatasetError(
+            f"{place} was begun with other versions ({'; '.join(changed)}), and one dataset is made by one; install "
+            f"those, or {_NEW_PLACE}"
+        )
+
+
+def _unlike(made_with: Mapping[str, Any], other: Mapping[str, Any], words: str) -> list[str]:
+    names = dict.fromkeys((*made_with, *other))
+    values = ((name, made_with.get(name), other.get(name)) for name in names)
+    return [f"{name} {words.format(a, b)}" for name, a, b in values if a != b]
 
 
 def _differences(old: Any, new: Any, key: str) -> Iterator[tuple[str, Any, Any]]:

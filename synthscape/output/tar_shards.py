@@ -12,6 +12,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -63,7 +64,8 @@ class TarShard(Container):
         return {self._name: self._path}
 
     def discard(self) -> None:  # noqa: D102
-        self._file.close()
+        with suppress(OSError):  # of a file that is thrown away
+            self._file.close()
 
 
 class _Member(NamedTuple):

@@ -18,6 +18,7 @@ from synthscape.errors import PlanError, SpecError
 from synthscape.spec.distributions import Distribution
 from synthscape.spec.schema import Community as CommunitySpec
 from synthscape.spec.schema import Spec
+from synthscape.storage import is_url
 
 WEIGHT_STEPS: Final = 2**20  # the largest weight of a table; others are rounded to whole steps, at least 1
 _MONTHS, _HOURS = 12, 24
@@ -77,6 +78,8 @@ def read_community(spec: Spec, path: Path | None = None) -> Community | None:
     asked = spec.community
     if asked.table is None:
         return None
+    if is_url(asked.table):
+        raise SpecError(f"community.table: {asked.table}: expected a file on this machine, got a URL; copy it here")
     name = "species" if spec.classes.by == "species" else "class"
     table = _read(asked.table, path or Path(asked.table))
     names, weight = _names(asked.table, table, name), _weights(asked.table, table)

@@ -30,6 +30,7 @@ from synthscape.output.folder import ORIGIN_FILE, DatasetFolder, Shard
 from synthscape.scale.engines import Run
 from synthscape.scale.progress import Progress, Step
 from synthscape.scale.shard import made_with, make_shard, warm_up
+from synthscape.storage import LocalPlace
 from synthscape.tasks.generator import SceneGenerator
 
 _LOOK_S: Final = 1.0  # between two looks at what is free
@@ -94,7 +95,10 @@ class Worker:
         here = _software(expected["device"])
         differing = [f"{name} {here.get(name)}, not {there}" for name, there in expected.items() if here[name] != there]
         if differing:
-            raise DatasetError(f"node {node} has {'; '.join(differing)}: install the same on all nodes")
+            raise DatasetError(
+                f"node {node} has {'; '.join(differing)} (in {Path(synthscape.__file__).parent}): install the same on "
+                "all nodes"
+            )
         try:
             self._scenes, self._folder = pickle.loads(sent)
         except SynthscapeError as error:
@@ -102,6 +106,8 @@ class Worker:
             raise
         if not self._folder.place.exists(ORIGIN_FILE):
             raise _not_shared(self._folder, node)
+        if not isinstance(self._folder.place, LocalPlace):
+            self._folder.place.remove_leftovers()  # of workers that were killed on this node
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, "synthscape") if workers > 1 else None
         warm_up(self._scenes)
@@ -227,7 +233,7 @@ class _Crew:
             ray.wait(rendering, num_returns=len(rendering), timeout=_STOP_S)
         for member in self._working.values():
             ray.kill(member.actor)
-        self._folder.place.remove_leftovers()
+        self._folder.remove_leftovers()
 
 
 def _times(need: dict[str, float], resources: dict[str, float]) -> int:
@@ -280,10 +286,12 @@ def _software(device: str) -> dict[str, str]:
 
 @cache
 def _code() -> str:
-    folders = [Path(package.__file__ or "").parent for package in (synthscape, synthscape_kernels)]
-    files = sorted((file.relative_to(folder).as_posix(), file) for folder in folders for file in folder.rglob("*.py"))
-    content = blake2b(b"".join(name.encode() + file.read_bytes() for name, file in files), digest_size=4)
-    return f"{content.hexdigest()} (in {folders[0]})"
+    folders = [Path(str(package.__file__)).parent for package in (synthscape, synthscape_kernels)]
+    files = sorted(
+        (file.relative_to(folder.parent).as_posix(), file) for folder in folders for file in folder.rglob("*.py")
+    )
+    content = b"".join(name.encode() + file.read_bytes() for name, file in files)
+    return blake2b(content, digest_size=8).hexdigest()
 
 
 @contextmanager
@@ -302,7 +310,9 @@ def _connected(address: str) -> Iterator[None]:
         else:
             _check_reachable(address)
             ray.init(address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except SpecError:
+        raise
+    except Exception as error:  # Ray raises a plain one where a cluster does not come up
         said = str(error).partition("\n")[0].partition(". ")[0]
         raise SpecError(f"ray: no cluster {where} ({said}); {_START}, or say --ray local") from None
     worker = ray._private.worker

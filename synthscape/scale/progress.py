@@ -16,7 +16,8 @@ class Step:
         scenes: scenes delivered.
         audio_s: seconds of audio in them.
         shard: number of a shard that exists from now on; its items were told before, or are told by this step.
-        kept: they were there before, which is told once, first of all; or another process made them meanwhile.
+        kept: they were there before, which is told once, first of all, even where nothing was; or another process made
+            them meanwhile.
     """
 
     items: int = 0

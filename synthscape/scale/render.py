@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -109,9 +109,7 @@ def render(
     shards = shards_of(spec.items, spec.output.items_per_shard)
     with engine(scenes) as run, open_folder(spec.output.dir, origin(scenes), overwrite=overwrite) as folder:
         kept = folder.kept(shards)
-        if progress and kept:
-            items, n_scenes, n = (sum(k[name] for k in kept.values()) for name in ("items", "scenes", "n_samples"))
-            progress(Step(items, 0, n_scenes, n / scenes.sample_rate, kept=True))
+        _tell_kept(progress, kept.values(), scenes.sample_rate)
         missing = [shard for shard in shards if shard.number not in kept]
         made_meanwhile = 0
         if missing:
@@ -134,7 +132,7 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
     """Render shard ``k`` of a dataset into ``spec.output.dir``, for job arrays of other schedulers; give its receipt.
 
     Any number of processes may render shards of one dataset at the same time. When all are there, :func:`render` sums
-    them up. A shard that is there already is not rendered again.
+    them up. A shard that is there already is not rendered again, unless items of it failed.
 
     Args:
         spec: what to render.
@@ -146,17 +144,50 @@ def render_shard(spec: Spec, k: int, *, workers: int | None = None, device: str 
         SpecError: the dataset has no such shard.
         DatasetError, StoreError, PlanError, MixError, OSError: as :func:`render`.
     """
-    shards = shards_of(spec.items, spec.output.items_per_shard)
-    if not 0 <= k < len(shards):
-        raise SpecError(f"shard {k}: the dataset has shards 0 to {len(shards) - 1}; name one of them")
-    engine = _threads(workers)
+    return next(iter(render_shards(spec, [k], workers=workers, device=device)))
+
+
+def render_shards(
+    spec: Spec,
+    numbers: Sequence[int],
+    *,
+    workers: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Render some shards as :func:`render_shard` does, one after the other, and give their receipts.
+
+    Args:
+        spec: what to render.
+        numbers: of the shards.
+        workers: threads; all cores of this machine if None.
+        device: what mixes, as for :func:`render`.
+        progress: told of all that is done, as by :func:`render`.
+
+    Raises:
+        SpecError, DatasetError, StoreError, PlanError, MixError, OSError: as :func:`render_shard`.
+    """
+    every = shards_of(spec.items, spec.output.items_per_shard)
+    for k in numbers:
+        if not 0 <= k < len(every):
+            raise SpecError(f"shard {k}: the dataset has shards 0 to {len(every) - 1}; name one of them")
+    shards = [every[k] for k in sorted(set(numbers))]
+    engine = _threads(1 if spec.engine == "inline" else workers)
     scenes = _ready(spec, device)
-    mine = shards[k : k + 1]
     with engine(scenes) as run, open_folder(spec.output.dir, origin(scenes), shared=True) as folder:
-        if k not in folder.kept(mine, whole=False):
+        kept = folder.kept(shards, whole=False)
+        _tell_kept(progress, kept.values(), scenes.sample_rate)
+        missing = [shard for shard in shards if shard.number not in kept]
+        if missing:
             folder.begin()
-            run(folder, mine, None)
-        return next(folder.receipts(mine))
+            run(folder, missing, progress)
+        return list(folder.receipts(shards))
+
+
+def _tell_kept(progress: Progress | None, kept: Collection[Mapping[str, int]], sample_rate: int) -> None:
+    if progress:
+        items, n_scenes, n = (sum(counts[name] for counts in kept) for name in ("items", "scenes", "n_samples"))
+        progress(Step(items, 0, n_scenes, n / sample_rate, kept=True))
 
 
 def available_workers() -> int:
@@ -228,6 +259,7 @@ class _Totals:
         self.drop_reasons = dict.fromkeys(DROP_REASONS, 0)
         self.class_events = [0] * n_classes
         self.licences: Counter[str] = Counter()
+        self.parts: Counter[str] = Counter()
         self.cpus: Counter[str] = Counter()
         self.content = blake2b(digest_size=16)
         self._failures = [FAILURES_SCHEMA.empty_table()]
@@ -237,6 +269,7 @@ class _Totals:
         _add(self.drop_reasons, receipt["drop_reasons"])
         self.class_events = [a + b for a, b in zip(self.class_events, receipt["class_events"], strict=True)]
         self.licences.update(receipt["licences"])
+        self.parts.update(receipt["parts"])
         self.cpus[receipt["cpu"]] += 1
         if receipt["failures"]:
             self._failures.append(pa.Table.from_pylist(receipt["failures"], FAILURES_SCHEMA))
@@ -274,6 +307,7 @@ def _content(scenes: SceneGenerator, total: _Totals) -> dict[str, Any]:
             for entry, n in zip(scenes.classes, total.class_events, strict=True)
         ],
         "licences": {name: total.licences[name] for name in sorted(total.licences)},
+        "parts": {name: total.parts[name] for name in sorted(total.parts)},
         "filtered": scenes.planner.filtered,
         "notes": scenes.planner.notes,
         "warnings": list(_warnings(scenes.spec, total)),

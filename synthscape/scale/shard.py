@@ -111,6 +111,7 @@ def begin_shard(
                     "drop_reasons": said.drop_reasons,
                     "class_events": said.class_events.tolist(),
                     "licences": {name: said.licences[name] for name in sorted(said.licences)},
+                    "parts": {name: said.parts[name] for name in sorted(said.parts)},
                     "failures": [
                         {"item_number": number, "item_id": scenes.item_id(number), "reason": reason}
                         for number, reason in sorted(said.failures.items())
@@ -183,6 +184,7 @@ class _Said:
         self.drop_reasons = dict.fromkeys(DROP_REASONS, 0)
         self.class_events = np.zeros(n_classes, np.int64)
         self.licences: Counter[str] = Counter()
+        self.parts: Counter[str] = Counter()
         self.failures: dict[int, str] = {}
 
 
@@ -232,6 +234,7 @@ def _page(scenes: SceneGenerator, writer: ShardWriter, page: ItemPlan, done: Seq
     for name, n in zip(DROP_REASONS, measured.plan.drops.sum(axis=0).tolist(), strict=True):
         said.drop_reasons[name] += n
     said.class_events += np.bincount(labelled_plan(measured.plan).class_id, minlength=len(said.class_events))
+    said.parts.update(delivered.parts or ())
     said.licences.update(pc.list_flatten(tables.scenes["licences"]).to_pylist())
     return Page(
         [content for one in done for content in one.audio],

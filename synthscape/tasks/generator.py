@@ -23,6 +23,7 @@ from synthscape.plan.plan import PLAN_VERSION, ScenePlan
 from synthscape.plan.planner import Planner
 from synthscape.spec import Spec
 from synthscape.spec.schema import QUESTION_TASKS
+from synthscape.storage import within
 from synthscape.tasks.answers import Sources, untrue_items
 from synthscape.tasks.chat import check_names
 from synthscape.tasks.items import ItemPlan, ItemPlanner, item_id
@@ -77,14 +78,16 @@ class SceneGenerator:
         spec, folder = self.spec, self._folder
         files = spec.backgrounds if spec.background.noise.probability < 1 else None
         impulses = spec.events.propagation.impulses
-        self.bank = _open_store(folder / spec.bank, "pseudovox", spec.sample_rate, "bank")
+        self.bank = _open_store(within(folder, spec.bank), "pseudovox", spec.sample_rate, "bank")
         self.backgrounds = (
-            None if files is None else _open_store(folder / files, "backgrounds", spec.sample_rate, "backgrounds")
+            None
+            if files is None
+            else _open_store(within(folder, files), "backgrounds", spec.sample_rate, "backgrounds")
         )
         self.impulses = (
             None
             if impulses is None
-            else _open_store(folder / impulses, "impulses", spec.sample_rate, "events.propagation.impulses")
+            else _open_store(within(folder, impulses), "impulses", spec.sample_rate, "events.propagation.impulses")
         )
         table = spec.community.table
         self.community = read_community(spec, None if table is None else folder / table)
@@ -104,7 +107,7 @@ class SceneGenerator:
         if fingerprint(self.spec, self.bank, self.backgrounds, self.impulses, self.community) != self.fingerprint:
             table = self.spec.community.table
             paths = [
-                *(store.path for store in self.stores.values()),
+                *(store.where for store in self.stores.values()),
                 *([] if table is None else [self._folder / table]),
             ]
             raise StoreError(f"{' or '.join(map(str, paths))} changed since the generator was made; make a new one")
@@ -299,8 +302,8 @@ def fingerprint(
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _open_store(path: Path, kind: str, rate: int, key: str) -> ClipStore:
-    if not path.exists():
+def _open_store(path: Path | str, kind: str, rate: int, key: str) -> ClipStore:
+    if isinstance(path, Path) and not path.exists():
         raise StoreError(f"{key}: {path} does not exist; build it with `synthscape bank build`, or set {key}=FOLDER")
     store = ClipStore.open(path)
     if store.kind != kind:

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from synthscape.bank.writer import StoreWriter
 from synthscape.errors import MixError
 from synthscape.output.dataset import open_dataset
+from synthscape.scale.progress import Step
 from synthscape.scale.render import render
 from synthscape.tasks.generator import SceneGenerator
 from tests.hand_built import RATE, make_backgrounds, make_bank
@@ -65,7 +67,7 @@ def test_asked_is_delivered_plus_failed(broken, tmp_path):
     assert all("clip 9 of" in failure["reason"] for failure in report.failures)
     assert failed.isdisjoint(data.scenes["scene_id"])
     assert len(list((tmp_path / "out").glob("audio/*/*.flac"))) == counts["delivered"]
-    assert json.loads((tmp_path / "out/failures.json").read_text()) == report.failures
+    assert pd.read_parquet(tmp_path / "out/failures.parquet").to_dict("records") == report.failures
     assert data.verify() == []
     again = render(small_spec(tmp_path, broken, *options))
     assert again.failures == report.failures
@@ -80,7 +82,7 @@ def test_a_receipt_is_the_last_file_of_its_shard(stores, tmp_path):
     out = tmp_path / "out"
     seen = []
 
-    def look(_: int) -> None:
+    def look(_: Step) -> None:
         for path in out.glob("receipts/*.json"):
             receipt = json.loads(path.read_text())
             for part, (files, size) in receipt["files"].items():
@@ -92,7 +94,7 @@ def test_a_receipt_is_the_last_file_of_its_shard(stores, tmp_path):
     before = contents(out)
     render(spec)
 
-    assert {shard for shard, _ in seen} == {"00000", "00001"}
+    assert {shard for shard, _ in seen} == {"00000", "00001", "00002"}
     assert {part.split("/")[0] for _, part in seen} == {
         *("audio", "stems", "raven", "events", "scenes", "facts", "items", "chat")
     }

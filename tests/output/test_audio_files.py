@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -47,6 +49,46 @@ def test_scenes_of_any_length(length):
     samples, _ = soundfile.read(io.BytesIO(encode(FULL[:1].repeat(length), 8000, "flac")), dtype="int16")
 
     assert len(samples) == length
+
+
+@pytest.mark.parametrize("audio", ["flac", "wav"])
+def test_where_files_in_memory_are_limited_or_not_there(audio, monkeypatch):
+    """The bytes are the same whatever size the system limits files to, and where it has no files in memory."""
+    resource = pytest.importorskip("resource")
+    samples = np.random.default_rng(1).integers(-2000, 2000, 20000).astype(np.int16)
+    expected = encode(samples, 8000, audio)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for limit in (0, 10, 5000, len(expected) - 1, len(expected)):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
+            assert encode(samples, 8000, audio) == expected
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+
+    assert encode(samples, 8000, audio) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="elsewhere files are made in Python's memory")
+def test_libsndfile_writes_without_python():
+    """A long scene calls no more of Python than a short one, so that threads encode side by side."""
+
+    def calls(length: int) -> int:
+        seen = 0
+
+        def count(frame, event, argument):
+            nonlocal seen
+            seen += event in ("call", "c_call")
+
+        samples = np.resize(FULL, length)
+        sys.setprofile(count)
+        try:
+            encode(samples, 8000, "flac")
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    assert calls(1000) == calls(200_000)
 
 
 def test_float_stems_come_back_exactly():

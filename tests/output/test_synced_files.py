@@ -12,6 +12,7 @@ import pytest
 from synthscape.output import sync
 from synthscape.output.sync import SyncedFiles
 from synthscape.scale.render import render
+from synthscape.storage import LocalPlace
 
 CONTENTS = [bytes([i]) * (1000 + i) for i in range(50)]
 
@@ -79,20 +80,18 @@ def test_writing_waits_for_a_disk_that_is_slow(tmp_path, monkeypatch):
 
 def test_a_receipt_is_written_when_all_else_is_on_the_disk(spec_of, tmp_path, synced, monkeypatch):
     """Stems too: when a shard's receipt is written, every other file of it was synced."""
-    from synthscape.output import folder
-
     unsynced: list[Path] = []
-    write_json = folder.write_json
+    create = LocalPlace.create
 
-    def checked(path, content):
-        if path.parent.name == "receipts":
-            files = [file for part in ("audio", "stems", "raven", "events", "scenes")
-                     for file in (path.parents[1] / part).rglob("*.*")]  # fmt: skip
+    def checked(place, name, content):
+        files = [file for part in ("audio", "stems", "raven", "events", "scenes")
+                 for file in (place.where / part).rglob("*.*")]  # fmt: skip
+        if name == "receipts/00000.json":
             assert len(files) > 8
             unsynced.extend(file for file in files if synced.get(file.stat().st_ino) != file.stat().st_size)
-        write_json(path, content)
+        return create(place, name, content)
 
-    monkeypatch.setattr(folder, "write_json", checked)
+    monkeypatch.setattr(LocalPlace, "create", checked)
     render(spec_of("items=4", "output.stems=true", "output.raven=true", f"output.dir={tmp_path / 'out'}"), workers=2)
 
     assert list((tmp_path / "out" / "receipts").iterdir())

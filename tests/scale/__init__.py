@@ -1,1 +1,1 @@
-"""Tests of rendering at scale."""
+"""Tests of rendering at scale: engines, stopping, killing, full disks, several processes."""

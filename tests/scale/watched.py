@@ -15,7 +15,7 @@ from synthscape.spec import Spec
 from synthscape.storage import LocalPlace
 from synthscape.tasks.generator import SceneGenerator
 
-_LONGEST_WAIT_S = 60.0
+_LONGEST_WAIT_S = 40.0
 
 
 class Watched(SceneGenerator):
@@ -48,33 +48,27 @@ class Watched(SceneGenerator):
         return super().mix_as_written(plan, stems=stems)
 
 
-class Deadly(SceneGenerator):
-    """Whoever mixes item 9 dies of it."""
+class Fatal(SceneGenerator):
+    """Mixing the item of number ``item`` ends the process, finds the disk full, or fails."""
+
+    def __init__(self, spec: Spec, item: int, end: str) -> None:
+        super().__init__(spec)
+        self.fate = {"item": item, "end": end}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With what it comes to."""
+        return {**super().__getstate__(), "fate": self.fate}
 
     def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
         """The usual scenes, but for that one."""
-        if 9 in plan.scene:
-            os._exit(1)
-        return super().mix_as_written(plan, stems=stems)
-
-
-class FullDisk(SceneGenerator):
-    """Mixing item 9 finds the disk full."""
-
-    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
-        """The usual scenes, but for that one."""
-        if 9 in plan.scene:
-            raise OSError(errno.ENOSPC, "No space left on device", "out/audio")
-        return super().mix_as_written(plan, stems=stems)
-
-
-class Unmixable(SceneGenerator):
-    """Item 9 can't be mixed."""
-
-    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
-        """The usual scenes, but for that one."""
-        if 9 in plan.scene:
-            raise MixError("item 9 is too much")
+        if self.fate["item"] in plan.scene:
+            match self.fate["end"]:
+                case "exit":
+                    os._exit(1)
+                case "full disk":
+                    raise OSError(errno.ENOSPC, "No space left on device", "out/audio")
+                case "refused":
+                    raise MixError("the item is too much")
         return super().mix_as_written(plan, stems=stems)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 
 def synthscape(*arguments: object, may_find: bool = False) -> dict[str, Any]:
-    """Run a command with ``--json`` and give what it printed; it must end with exit code 0, or 1 if it may find."""
+    """Run a command with ``--json`` and give the last it printed; it must end with exit code 0, or 1 if it may find."""
     words = [str(argument) for argument in arguments]
     script = "from synthscape.cli import main; main()"
     ended = subprocess.run([sys.executable, "-c", script, *words, "--json"], capture_output=True, text=True)
 
     assert ended.returncode in ((0, 1) if may_find else (0,)), ended.stderr
-    printed: dict[str, Any] = json.loads(ended.stdout)
+    printed: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1] if words[0] == "render" else ended.stdout)
     return printed
 
 
