@@ -81,7 +81,7 @@ def forecast(
     if hours is not None:
         enough = nodes_for(rates, spec.items, per_shard, hours, cores, on_server=on_server)
         if enough is None:
-            shard_hours = (min(per_shard, spec.items) * rates.item_s / rates.efficiency + rates.shard_s) / 3600
+            shard_hours = (min(per_shard, spec.items) * rates.item_s + rates.shard_s) / rates.efficiency / 3600
             raise SpecError(
                 f"--hours {hours:g}: no number of nodes is done by then; a shard of {min(per_shard, spec.items)} items "
                 f"takes {shard_hours:.3g} h on one core: set a smaller output.items_per_shard, or allow more hours"
@@ -128,6 +128,7 @@ def forecast(
                 f"{rates.cores} do here",
                 "workers write as fast as this machine does to its temporary folder",
                 "kernels are compiled, and stores lie on the nodes",
+                *(["each core renders shards of its own, one thread each: --ray"] if on["workers"] > 1 else []),
                 *_assumed_of_servers(on["nodes"] > 1 or on_server),
             ],
         },
@@ -176,7 +177,6 @@ def _assumed_of_servers(away: bool) -> list[str]:
     return [
         f"the network of a node takes {8 * NETWORK_BYTES_PER_S / 1e9:g} Gb/s, the store {STORE_FILES_PER_S} new files "
         "a second",
-        "each core of a node renders shards of its own, one thread each",
     ]
 
 

@@ -35,9 +35,9 @@ def on_nodes(
 ) -> dict[str, Any]:
     """How long nodes with so many cores take, and what holds them up.
 
-    One node renders a shard at a time on all its cores; of several, each core renders a shard of its own. The slowest
-    of four decides: rendering (shards in rounds, as a worker renders one after the other), the network, new files, and
-    the one process that reads all receipts.
+    One node like this one renders shard after shard on all its cores, as was measured; otherwise each core renders
+    shards of its own, as on Ray. The slowest of four decides: rendering (shards in rounds, as a worker renders one
+    after the other), the network, new files, and the one process that reads all receipts.
 
     Args:
         rates: what items and shards cost on a core like those of the nodes.
@@ -54,10 +54,11 @@ def on_nodes(
         ``suggested_items_per_shard`` (None: as it is).
     """
     size = storage(rates, items, items_per_shard)
-    workers, threads = (1, cores) if nodes == 1 else (nodes * cores, 1)
+    threads = cores if nodes == 1 and cores == rates.cores else 1  # of a worker
+    workers = nodes * cores // threads
     speed = threads * rates.efficiency
-    shard_s = min(items_per_shard, items) * rates.item_s / speed + rates.shard_s
-    work_s = items * rates.item_s / speed + size["shards"] * rates.shard_s
+    shard_s = (min(items_per_shard, items) * rates.item_s + rates.shard_s) / speed
+    work_s = (items * rates.item_s + size["shards"] * rates.shard_s) / speed
     rounds = -(-size["shards"] // workers)
     away = on_server or nodes > 1
     bounds_s = {
@@ -84,7 +85,7 @@ def on_nodes(
         "bounds_s": bounds_s,
         "limit": limit,
         "encode_share": rates.encode_s / rates.item_s if rates.item_s else 0.0,
-        "suggested_items_per_shard": _suggested(rates, items, items_per_shard, workers, speed),
+        "suggested_items_per_shard": _suggested(rates, items, items_per_shard, workers),
     }
 
 
@@ -108,11 +109,10 @@ def nodes_for(
     return low
 
 
-def _suggested(rates: Rates, items: int, items_per_shard: int, workers: int, speed: float) -> int | None:
+def _suggested(rates: Rates, items: int, items_per_shard: int, workers: int) -> int | None:
     """A better ``items_per_shard``, where this one costs time: too few shards for all, or too small ones."""
     most = items if workers == 1 else max(1, items // (_SHARDS_A_WORKER * workers))
-    item_s = rates.item_s / speed
-    worth = (1 / _SHARD_OVERHEAD - 1) * rates.shard_s / item_s if item_s else 1.0
+    worth = (1 / _SHARD_OVERHEAD - 1) * rates.shard_s / rates.item_s if rates.item_s else 1.0
     least = max(1, round(worth), -(-items // _MOST_SHARDS))
     best = min(max(items_per_shard, least), max(most, min(least, -(-items // workers))), _LARGEST_SHARD)
     return best if best != min(items_per_shard, items) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -19,12 +18,14 @@ from synthscape.labels.batches import take_scenes
 from synthscape.output.audio import encode
 from synthscape.output.folder import TABLES, TEXTS, DatasetFolder, Shard, has_audio, open_folder
 from synthscape.output.formats import CONTAINER_FOLDERS
+from synthscape.scale.engines import on_threads
 from synthscape.scale.render import available_workers
 from synthscape.scale.shard import make_shard, origin
 from synthscape.spec import Spec
 from synthscape.tasks.generator import SceneGenerator
 
-_BUSY_S: Final = 1.2  # of rendering, on one thread and again on all
+_BUSY_S: Final = 0.7  # of rendering, on one thread and on all, twice each
+_THREADED_SHARDS: Final = 4  # on all cores, where one is written while the next is mixed
 _FIRST_ITEMS: Final = 8  # from which the number that takes so long is reckoned
 _READINGS: Final = 100  # of receipts
 
@@ -41,7 +42,7 @@ class Rates:
         items: items rendered to measure it.
         item_s: seconds an item takes on one thread.
         encode_s: seconds of ``item_s`` that encoding takes.
-        efficiency: speed of all cores, as a share of ``cores`` times that of one thread.
+        efficiency: speed of all cores, shard after shard, as a share of ``cores`` times that of one thread.
         shard_s: seconds a shard takes besides its items.
         setup_s: seconds until a worker has opened the stores and is ready, with kernels compiled.
         receipt_s: seconds to read the receipt of a shard.
@@ -85,17 +86,20 @@ def measure_rates(spec: Spec, item_samples: float) -> Rates:
     with _trial_folder(scenes) as folder:
         trials = _Trials(scenes, folder)
         first = trials.shard(1)  # the kernels of this spec are loaded, or compiled
-        one, _ = sorted((trials.shard(1), trials.shard(1)), key=lambda trial: trial.seconds)
+        one = trials.faster(1)
         some = one
         if spec.items > 1 and one.seconds < _BUSY_S:
             few = trials.shard(min(_FIRST_ITEMS, spec.items))
             item_s = max((few.seconds - one.seconds) / max(few.items - 1, 1), few.seconds / few.items / 4)
-            some = max(few, trials.shard(_as_many(item_s, few.items, spec.items)), key=lambda trial: trial.items)
+            some = trials.faster(_as_many(item_s, few.items, spec.items))
         item_s, shard_s = _line(one.seconds, some.seconds, some.items)
+        if not item_s:  # too few to tell them from the rest
+            item_s, shard_s = some.seconds / some.items, 0.0
         efficiency = 1.0
         if some.items > cores > 1:
-            many = trials.shard(_as_many(item_s / cores, some.items, spec.items), cores)
-            efficiency = many.items * item_s / (cores * max(many.seconds - shard_s, 1e-9))
+            each = max(1, _as_many(item_s / cores, some.items, spec.items) // _THREADED_SHARDS)
+            work_s = _THREADED_SHARDS * (each * item_s + shard_s)
+            efficiency = work_s / (cores * trials.threaded_s(each, cores))
         receipt_s = trials.reading_s()
     longer = item_samples / (some.samples / some.items) if some.samples else 1.0
     item_bytes, shard_bytes = {}, {}
@@ -139,17 +143,12 @@ class _Trials:
         self._numbers = count()
         self._shards: list[Shard] = []
 
-    def shard(self, items: int, workers: int = 1) -> _Trial:
+    def shard(self, items: int) -> _Trial:
         shard = Shard(next(self._numbers), 0, items)
         self._shards.append(shard)
-        pool = ThreadPoolExecutor(workers) if workers > 1 else None
-        try:
-            begin = time.perf_counter()
-            receipt = make_shard(self._scenes, self._folder, shard, pool, None, workers)
-            seconds = time.perf_counter() - begin
-        finally:
-            if pool is not None:
-                pool.shutdown()
+        begin = time.perf_counter()
+        receipt = make_shard(self._scenes, self._folder, shard)
+        seconds = time.perf_counter() - begin
         place = self._folder.place
         said = place.sizes([f"{name}/{shard.name}.json" for name in ("receipts", "log")])
         sizes: Counter[str] = Counter(dict.fromkeys(GROUPS, 0))
@@ -159,6 +158,21 @@ class _Trials:
             place.remove(name)
         n_files = sum(n for n, _ in (*receipt["files"].values(), *said.values()))
         return _Trial(items, seconds, receipt["counts"]["n_samples"], sizes, n_files)
+
+    def faster(self, items: int) -> _Trial:
+        """Of two: what else the machine does can only slow one."""
+        return min((self.shard(items) for _ in range(2)), key=lambda trial: trial.seconds)
+
+    def threaded_s(self, items: int, cores: int) -> float:
+        """Seconds of some shards, one after the other on all cores."""
+        times = []
+        with on_threads(self._scenes, cores) as run:
+            for _ in range(2):
+                shards = [Shard(next(self._numbers), 0, items) for _ in range(_THREADED_SHARDS)]
+                begin = time.perf_counter()
+                run(self._folder, shards, None)
+                times.append(time.perf_counter() - begin)
+        return min(times)
 
     def reading_s(self) -> float:
         """Seconds to read a receipt."""

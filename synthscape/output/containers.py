@@ -23,7 +23,13 @@ class Page:
 
 
 class Container(ABC):
-    """The audio of one shard, being written into a folder that is not its place yet."""
+    """The audio of one shard, being written into a folder that is not its place yet.
+
+    Attributes:
+        growing: the file that all of it is added to; None if there is no such file.
+    """
+
+    growing: Path | None = None
 
     @abstractmethod
     def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str:

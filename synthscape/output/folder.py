@@ -286,6 +286,8 @@ class ShardWriter:
         """Add the next items of the shard."""
         if self._container is not None:
             self._container.add(page)
+            if self._container.growing is not None:
+                self._files.sync_so_far(self._container.growing)
         for name, table in page.tables.items():
             self._tables.setdefault(name, []).append(table)
         for name, text in page.texts.items():

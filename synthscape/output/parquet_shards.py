@@ -44,7 +44,7 @@ class ParquetShard(Container):
     """A Parquet file, being written row group by row group."""
 
     def __init__(self, workspace: Path, shard: str, suffix: str, sample_rate: int, of_questions: bool):
-        self._path = workspace / "data.parquet"
+        self._path = self.growing = workspace / "data.parquet"
         self._name = _file(shard)
         self._suffix = suffix
         self._of_questions = of_questions

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import BufferedWriter
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import IO, Final
 
 from synthscape.files import naming
 
@@ -55,6 +54,18 @@ class SyncedFiles:
             except BaseException:
                 file.close()
                 raise
+        self._sync_later(path, file)
+
+    def sync_so_far(self, path: Path) -> None:
+        """Bring to the disk what is written of a file that still grows, so that less is left to sync in the end.
+
+        Raises:
+            OSError: it is gone; or a file before it is not on the disk, and never will be.
+        """
+        with naming(path):
+            self._sync_later(path, path.open("r+b"))
+
+    def _sync_later(self, path: Path, file: IO[bytes]) -> None:
         with self._lock:
             self._unsynced.append(self._pool.submit(_sync, path, file))
             oldest = self._unsynced.popleft() if len(self._unsynced) > _MOST_UNSYNCED else None
@@ -75,6 +86,6 @@ class SyncedFiles:
         self._pool.shutdown()
 
 
-def _sync(path: Path, file: BufferedWriter) -> None:
+def _sync(path: Path, file: IO[bytes]) -> None:
     with naming(path), file:
         os.fsync(file.fileno())

@@ -32,7 +32,7 @@ class TarShard(Container):
     """A tar, being written: no clocks, no users, so the same items are the same bytes."""
 
     def __init__(self, workspace: Path, shard: str, suffix: str, of_questions: bool):
-        self._path = workspace / "data.tar"
+        self._path = self.growing = workspace / "data.tar"
         self._name = _file(shard)
         self._suffix = suffix
         self._of_questions = of_questions

@@ -48,11 +48,11 @@ def test_size_is_that_of_items_and_shards():
     assert size["bytes"] == 200_002_000 + 1_280_000 + 9000
 
 
-def test_one_node_renders_shard_after_shard_on_all_cores():
-    """10 000 items of 10 ms on 10 cores that do the work of 8, and 100 shards of 50 ms that only one core does."""
-    on = on_nodes(RATES, 10_000, 100, 1, 10)
+def test_one_node_like_this_renders_shard_after_shard_on_all_cores():
+    """10 000 items of 10 ms and 100 shards of 50 ms, on 4 cores that do the work of 3.2."""
+    on = on_nodes(RATES, 10_000, 100, 1, 4)
 
-    wall_s = 2 + 10_000 * 0.01 / 8 + 100 * 0.05
+    wall_s = 2 + (10_000 * 0.01 + 100 * 0.05) / 3.2
     assert on["workers"] == 1
     assert on["wall_hours"] * 3600 == pytest.approx(wall_s)
     assert on["node_hours"] == on["wall_hours"]
@@ -67,7 +67,7 @@ def test_several_nodes_render_in_rounds():
     """10 shards on 2 nodes of 4 cores: 8 in a first round, 2 in a second, while 6 workers have nothing to do."""
     on = on_nodes(RATES, 10_000, 1000, 2, 4)
 
-    shard_s = 1000 * 0.01 / 0.8 + 0.05
+    shard_s = (1000 * 0.01 + 0.05) / 0.8
     wall_s = 2 + 2 * shard_s
     assert on["workers"] == 8
     assert on["wall_hours"] * 3600 == pytest.approx(wall_s)
@@ -97,8 +97,8 @@ def test_a_folder_of_this_machine_has_no_network():
     """Files and bytes of a local folder are in what was measured; on a server they count by themselves."""
     rates = replace(RATES, item_files=1000.0)
 
-    assert on_nodes(rates, 10_000, 100, 1, 10)["limit"] == "cpu"
-    assert on_nodes(rates, 10_000, 100, 1, 10, on_server=True)["limit"] == "files"
+    assert on_nodes(rates, 10_000, 100, 1, 4)["limit"] == "cpu"
+    assert on_nodes(rates, 10_000, 100, 1, 4, on_server=True)["limit"] == "files"
 
 
 @pytest.mark.parametrize("hours", [0.01, 0.02, 0.1, 0.5, 3])
@@ -163,7 +163,7 @@ def test_what_is_measured_is_what_is_reckoned_with(stores, tmp_path):
     assert rates["efficiency"] > 0
     assert said["cpu_s"] == pytest.approx(5000 * rates["item_s"] + 50 * rates["shard_s"])
     rounds = -(-50 // (3 * 8))
-    wall_s = rates["setup_s"] + rounds * (100 * rates["item_s"] / rates["efficiency"] + rates["shard_s"])
+    wall_s = rates["setup_s"] + rounds * (100 * rates["item_s"] + rates["shard_s"]) / rates["efficiency"]
     assert on["bounds_s"]["cpu"] == pytest.approx(wall_s)
     assert on["node_hours"] == pytest.approx(3 * max(on["bounds_s"].values()) / 3600)
     text = "\n".join(forecast_lines(said))

@@ -96,3 +96,15 @@ def test_a_receipt_is_written_when_all_else_is_on_the_disk(spec_of, tmp_path, sy
 
     assert list((tmp_path / "out" / "receipts").iterdir())
     assert unsynced == []
+
+
+def test_a_file_that_grows_is_left_as_it_is(tmp_path):
+    """Syncing what is there changes nothing of a file that others write; one that is gone is told."""
+    with (tmp_path / "grows").open("xb") as file, SyncedFiles() as files:
+        for k in range(100):
+            file.write(bytes([k]) * 1000)
+            file.flush()
+            files.sync_so_far(tmp_path / "grows")
+        with pytest.raises(FileNotFoundError, match="gone"):
+            files.sync_so_far(tmp_path / "gone")
+    assert (tmp_path / "grows").read_bytes() == b"".join(bytes([k]) * 1000 for k in range(100))
