@@ -32,7 +32,9 @@ def main(folder: Path, stores: Path, items: list[int]) -> list[dict[str, object]
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and not isinstance(arguments[0], int):
-            opened[f"{Path(os.fsdecode(arguments[0])).parent.name} {arguments[1]}"] += 1
+            path = Path(os.fsdecode(arguments[0]))
+            if folder in path.parents:
+                opened[f"{path.parent.name} {arguments[1]}"] += 1
 
     sys.addaudithook(count)
     for n in items:
@@ -47,7 +49,7 @@ def main(folder: Path, stores: Path, items: list[int]) -> list[dict[str, object]
                 "shards": report.new_shards,
                 "peak_kb": peak_kb(),
                 "cpu_s": time.process_time() - cpu,
-                "receipts_read": opened["receipts rb"],
+                "receipts_read": opened["receipts r"],
                 "opened": sum(opened.values()),
             }
         )
