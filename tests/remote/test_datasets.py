@@ -24,6 +24,7 @@ from synthscape.errors import DatasetError, StorageError
 from synthscape.labels.pcm import pcm_hash
 from synthscape.output.dataset import open_dataset
 from synthscape.remote import RemotePlace
+from synthscape.scale.progress import Step
 from synthscape.scale.render import render, render_shard
 from synthscape.spec import Spec
 from tests.remote.proxy import Proxy, Request, Trouble
@@ -219,8 +220,8 @@ def test_what_another_process_made_is_not_made_again(s3, spec, local):
     """A process that finds a shard's receipt when it comes to it takes it as it is."""
     others = []
 
-    def another_comes(_: Any) -> None:
-        if not others:
+    def another_comes(done: Step) -> None:
+        if done.items and not others:  # the first shard is being mixed
             others.append(None)
             others[0] = render(spec, workers=1)
 
