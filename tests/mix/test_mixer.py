@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from synthscape.mix.mixer import Mixer
 from synthscape.mix.reference import reference_scene
 from synthscape.plan.planner import Planner
 from synthscape.spec import Spec
+from synthscape_kernels import mix
 
 SpecOf = Callable[..., Spec]
 BUSY = ("events.rate=null", "events.count=6", "duration=2", "empty_share=0.1", "background.mix.probability=0.5")
@@ -244,6 +249,28 @@ def test_grouped_tracks_keep_their_relative_level(spec_of: SpecOf, bank: ClipSto
             assert 10 * np.log10(signal / noise) == pytest.approx(plan.snr_db[members[0]] / 256, abs=0.01)
             seen += len(members) > 1
     assert seen > 20
+
+
+@pytest.mark.parametrize("n_events", [1, 6])
+def test_a_scene_is_one_compiled_call(spec_of: SpecOf, bank: ClipStore, backgrounds: ClipStore, n_events: int) -> None:
+    """Whatever is in it: with each call other threads get Python's lock, and it has to be waited for."""
+    spec = spec_of(*BUSY, f"events.count={n_events}", "background.level_dbfs=-50")
+    plan, mixer = Planner(spec, bank, backgrounds).plan(range(20)), Mixer(spec, bank, backgrounds)
+    mixer.render(plan, pcm=True)  # makes tables
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and Path(frame.f_code.co_filename).parent == Path(mix.__file__).parent:
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(count)
+    try:
+        mixer.render(plan, pcm=True)
+    finally:
+        sys.setprofile(None)
+
+    assert calls["mix_scene"] == 20
+    assert sum(calls.values()) < 30
 
 
 def test_stores_are_never_modified(spec_of: SpecOf, bank: ClipStore, backgrounds: ClipStore) -> None:
