@@ -20,13 +20,14 @@ from synthscape.output.folder import _seal
 from synthscape.scale.render import render
 from tests.scale.tiny import held, leftovers, tiny_spec, write_tiny_spec
 
+OVERRIDES = ("items=20", "output.format=folder", "output.raven=true")  # folders, which can't be renamed over others
 COMMAND = [sys.executable, "-c", "from synthscape.cli import main; main()"]
 
 
 @pytest.fixture
 def whole(tiny_stores, tmp_path) -> dict[str, object]:
     """What the dataset holds; its folder is empty again."""
-    render(tiny_spec(tmp_path, tiny_stores, "items=20"))
+    render(tiny_spec(tmp_path, tiny_stores, *OVERRIDES))
     content = held(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     return content
@@ -36,7 +37,9 @@ def shards(spec: Path, *numbers: int) -> subprocess.Popen[bytes]:
     """A process that renders some shards."""
     options = [word for k in numbers for word in ("--shard", str(k))]
     return subprocess.Popen(
-        [*COMMAND, "render", str(spec), *options, "--workers", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "render", str(spec), *OVERRIDES, *options, "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -69,14 +72,14 @@ def test_shards_side_by_side_make_the_dataset(whole, tiny_stores, tmp_path):
 
     There is no dataset before that.
     """
-    spec, out = write_tiny_spec(tmp_path, tiny_stores, items=20), tmp_path / "out"
+    spec, out = write_tiny_spec(tmp_path, tiny_stores), tmp_path / "out"
     jobs = [shards(spec, *numbers) for numbers in ((0, 1), (1, 0), (4, 2, 3), (3, 4))]
     for job in jobs:
         _, err = job.communicate()
         assert (job.returncode, err) == (0, b"")
     with pytest.raises(DatasetError, match="is not finished"):
         open_dataset(out)
-    report = render(tiny_spec(tmp_path, tiny_stores, "items=20"))
+    report = render(tiny_spec(tmp_path, tiny_stores, *OVERRIDES))
 
     assert (report.new_shards, report.kept_shards) == (0, 5)
     assert held(out) == whole
@@ -85,7 +88,7 @@ def test_shards_side_by_side_make_the_dataset(whole, tiny_stores, tmp_path):
 
 def test_shards_at_the_same_moment(whole, tiny_stores, tmp_path):
     """Forty renders of five shards at once, each shard eight times: no one gets in another's way."""
-    spec = tiny_spec(tmp_path, tiny_stores, "items=20")
+    spec = tiny_spec(tmp_path, tiny_stores, *OVERRIDES)
     with ThreadPoolExecutor(8) as pool:
         receipts = list(pool.map(lambda i: render_shard(spec, i // 8, workers=1), range(40)))
 
