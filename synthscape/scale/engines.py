@@ -47,14 +47,21 @@ def on_threads(scenes: SceneGenerator, workers: int) -> Iterator[Run]:
         def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
             made_meanwhile = 0
             begun: deque[tuple[Shard, Future[dict[str, Any]]]] = deque()
-            for shard in (*shards, None):
-                if shard:
-                    begun.append((shard, begin_shard(scenes, folder, shard, pool, progress, workers, writing)))
-                while len(begun) > (1 if shard else 0):  # the one before was written while this one was mixed
+
+            def end(n_left: int) -> None:
+                nonlocal made_meanwhile
+                while len(begun) > n_left:
                     done, receipt = begun.popleft()
                     made_meanwhile += "kept" in receipt.result()
                     if progress:
                         progress(Step(shard=done.number))
+
+            try:
+                for shard in shards:
+                    begun.append((shard, begin_shard(scenes, folder, shard, pool, progress, workers, writing)))
+                    end(1)  # the one before was written while this one was mixed
+            finally:  # what is being written when a render is stopped is finished, and told
+                end(0)
             return made_meanwhile
 
         yield run
