@@ -118,12 +118,16 @@ class _Lines(_View):
 
     def __init__(self, meter: Meter):
         super().__init__(meter)
-        self._begun = time.monotonic()
-        self._next = self._begun + _FIRST_LINE_S
+        self._begun: float | None = None  # of the first scene: what comes before, as compiling, is no progress
+        self._next = 0.0
 
     def show(self, step: Step) -> None:
         now = time.monotonic()
-        if now >= self._next and not step.kept:
+        if step.kept:
+            return
+        if self._begun is None:
+            self._begun, self._next = now, now + _FIRST_LINE_S
+        if now >= self._next:
             words = ", ".join([f"{self.meter.done} of {self.meter.items} items", *self.meter.words()])
             typer.echo(f"synthscape: {words}", err=True)
             self._next = now + min(max(_FIRST_LINE_S, _RARER * (now - self._begun)), _RAREST_S)

@@ -76,7 +76,7 @@ def test_shards_side_by_side_make_the_dataset(whole, tiny_stores, tmp_path):
     jobs = [shards(spec, *numbers) for numbers in ((0, 1), (1, 0), (4, 2, 3), (3, 4))]
     for job in jobs:
         _, err = job.communicate()
-        assert (job.returncode, err) == (0, b"")
+        assert job.returncode == 0, err  # where the machine is slow, progress is told there
     with pytest.raises(DatasetError, match="is not finished"):
         open_dataset(out)
     report = render(tiny_spec(tmp_path, tiny_stores, *OVERRIDES))
