@@ -273,14 +273,15 @@ def _limitations(spec: Spec, content: Mapping[str, Any]) -> list[str]:
 
 
 def _without_paths(spec: Spec) -> dict[str, Any]:
-    """The spec, its folders by their names alone; where it was written is left out."""
+    """The spec, its folders by their names alone; where it was written, and by what engine, is left out."""
     plain = copy.deepcopy(spec.plain())
     del plain["output"]["dir"]
+    del plain["engine"]
     for *around, name in OUTSIDE_FINGERPRINT:
         section = plain
         for outer in around:
             section = section[outer]
-        if isinstance(section[name], str) and name != "engine":
+        if isinstance(section.get(name), str):
             section[name] = PurePath(section[name]).name
     return plain
 

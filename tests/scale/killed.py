@@ -102,7 +102,7 @@ def main(folder: Path, stores: Path, kills: int, seed: int) -> dict[str, object]
     specs: dict[str, Spec] = {}
     for name in FORMATS:
         (folder / name).mkdir()
-        specs[name] = tiny_spec(folder / name, stores, f"output.format={name}", "engine=inline")
+        specs[name] = tiny_spec(folder / name, stores, f"output.format={name}")
     SceneGenerator(specs[FORMATS[0]]).render(range(4))  # compiles; children find it done
     wholes, sizes = {}, {}
     for name, spec in specs.items():
