@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from synthscape.cli.nodes import NETWORK_BYTES_PER_S, STORE_FILES_PER_S, nodes_for, on_nodes, storage
-from synthscape.cli.rates import GROUPS, measure_rates
 from synthscape.cli.words import share
 from synthscape.errors import SpecError
 from synthscape.labels.batches import labelled_plan
 from synthscape.output.audio import check_format
 from synthscape.plan.plan import DB_STEPS, DROP_REASONS, NO_LEVEL, ScenePlan
+from synthscape.scale.nodes import NETWORK_BYTES_PER_S, STORE_FILES_PER_S, nodes_for, on_nodes, storage
+from synthscape.scale.rates import GROUPS, measure_rates
 from synthscape.spec import Spec
 from synthscape.storage import is_url
 from synthscape.tasks.cast import Cast
@@ -49,8 +49,8 @@ def forecast(
     Returns:
         JSON content: ``items``, ``planned``, ``hours``, ``events``, ``bytes`` (of audio and what stands beside it),
         ``cpu_s`` (all of the whole dataset), ``asked`` and ``placed`` events, ``drop_reasons``, ``classes`` and
-        ``histograms`` (of what was planned), ``rates`` (what was measured: :class:`synthscape.cli.rates.Rates`),
-        ``storage`` and ``nodes`` (see :mod:`synthscape.cli.nodes`).
+        ``histograms`` (of what was planned), ``rates`` (what was measured: :class:`synthscape.scale.rates.Rates`),
+        ``storage`` and ``nodes`` (see :mod:`synthscape.scale.nodes`).
 
     Raises:
         SpecError: no number of nodes is done in so many hours; or both are given.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from synthscape.cli.forecast import forecast, forecast_lines
-from synthscape.cli.nodes import nodes_for, on_nodes, storage
-from synthscape.cli.rates import Rates
 from synthscape.errors import SpecError
+from synthscape.scale.nodes import nodes_for, on_nodes, storage
+from synthscape.scale.rates import Rates
 from synthscape.scale.render import render
 from tests.small_dataset import make_stores, small_spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from synthscape.cli.rates import GROUPS, Rates
+from synthscape.scale.rates import GROUPS, Rates
 
 NETWORK_BYTES_PER_S: Final = 1.25e9  # of a node: 10 Gb/s
 STORE_FILES_PER_S: Final = 3500  # new files of one prefix, as S3 takes them
