@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from synthscape.errors import DatasetError
+from synthscape.errors import DatasetError, StorageError
 from synthscape.files import ASIDE_PREFIX, naming, written_aside
 
 Sizes = Mapping[str, tuple[int, int]]  # name of a file or folder -> number of files at or under it, and their bytes
@@ -50,11 +50,17 @@ def within(folder: Path, place: str | Path) -> Path | str:
 
     >>> within(Path("/data"), "banks/a"), within(Path("/data"), "s3://banks/a"), within(Path("/data"), "file:///a")
     (PosixPath('/data/banks/a'), 's3://banks/a', PosixPath('/a'))
+
+    Raises:
+        StorageError: a ``file://`` URL names another machine.
     """
     if isinstance(place, Path) or not is_url(place):
         return folder / place
     if place.startswith("file://"):
-        return Path(url2pathname(urlsplit(place).path))
+        parts = urlsplit(place)
+        if parts.netloc not in ("", "localhost"):
+            raise StorageError(f"{place}: expected file:/// and a path, got the host {parts.netloc!r}; add a slash")
+        return Path(url2pathname(parts.path))
     return place
 
 

@@ -13,6 +13,7 @@ from synthscape.errors import SpecError
 
 if TYPE_CHECKING:
     from synthscape.scale.render import RenderReport
+    from synthscape.spec import Spec
 
 _MOST_PLANNED: Final = 20_000
 _MOST_LISTED: Final = 10
@@ -80,9 +81,8 @@ def _render(
     """Render all, and give the failures."""
     from synthscape.cli.progress import tell, watched
     from synthscape.scale.render import render as render_dataset
-    from synthscape.spec import load_spec
 
-    loaded = load_spec(spec, overrides)
+    loaded = _loaded(spec, overrides)
     with watched(loaded, overwrites=overwrite, json=json) as progress:
         report = render_dataset(loaded, workers=workers, ray=ray, device=device, overwrite=overwrite, progress=progress)
     if json:
@@ -93,15 +93,25 @@ def _render(
     return report.failures
 
 
+def _loaded(spec: str, overrides: list[str]) -> Spec:
+    from synthscape.spec import load_spec
+
+    loaded = load_spec(spec, overrides)
+    if loaded.output.dir.startswith("memory://"):
+        raise SpecError(
+            f"output.dir: {loaded.output.dir} would be gone with this command; name a folder, or another URL"
+        )
+    return loaded
+
+
 def _render_shards(
     spec: str, overrides: list[str], shards: list[int], workers: int | None, device: str, json: bool
 ) -> list[dict[str, Any]]:
     """Render some shards, and give the failures."""
     from synthscape.cli.progress import tell, watched
     from synthscape.scale.render import render_shards
-    from synthscape.spec import load_spec
 
-    loaded = load_spec(spec, overrides)
+    loaded = _loaded(spec, overrides)
     with watched(loaded, shards=shards, json=json) as progress:
         receipts = render_shards(loaded, shards, workers=workers, device=device, progress=progress)
     counts = {name: sum(receipt["counts"][name] for receipt in receipts) for name in receipts[0]["counts"]}

@@ -1,4 +1,4 @@
-"""Ctrl-C, and the SIGTERM that schedulers send: a command ends in order; at a second one it ends at once."""
+"""Ctrl-C, SIGTERM of schedulers, SIGHUP of closed terminals: a command ends in order; at a second one at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Final, NoReturn
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Stopped(BaseException):
-    """We were asked to stop; ``code`` is the exit code that says so: 130 after Ctrl-C, 143 after SIGTERM."""
+    """We were asked to stop; ``code`` is the exit code that says so: 128 and the signal, so 130 after Ctrl-C."""
 
     def __init__(self, code: int):
         super().__init__(code)
@@ -21,7 +21,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise :class:`Stopped` in the block, in the main thread, at Ctrl-C and SIGTERM.
+    """Raise :class:`Stopped` in the block, in the main thread, at Ctrl-C, SIGTERM and SIGHUP.
 
     Signals that whoever started us has us ignore stay ignored.
     """

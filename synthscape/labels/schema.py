@@ -200,7 +200,13 @@ SCENES_SCHEMA: Final = pa.schema(
             "are too few of",
             nullable=False,
         ),
-        described("n_placed", _INT32, "", "placements made: n_asked less those in drop_reasons", nullable=False),
+        described(
+            "n_placed",
+            _INT32,
+            "",
+            "placements made, patches among them: n_asked less those in drop_reasons",
+            nullable=False,
+        ),
         described(
             "n_outside",
             _INT32,

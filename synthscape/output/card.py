@@ -58,12 +58,15 @@ def dataset_card(spec: Spec, content: Mapping[str, Any]) -> str:
         f"# {markdown(spec.wording.dataset_name)}: {spec.task}",
         _what(spec, content, kind),
         "## Loading it",
-        _loading(spec, kind),
+        _loading(spec, kind)
+        if content["counts"]["delivered"]
+        else "Nothing was delivered, so there is nothing to load.",
         "## What is in it",
         _statistics(content),
         "## Licences",
         "Licences of all sources, recordings and backgrounds, with the number of scenes they are heard in. A scene is "
-        "under all of its own: column `licences` of the scenes table.",
+        "under all of its own: column `licences` of the scenes table. Where a licence asks for attribution, it asks "
+        "you: recordist, recording and licence of each clip are in column `sources` of the items table.",
         _table(("licence", "scenes"), content["licences"].items()),
         "## Limitations",
         _list(_limitations(spec, content)),
@@ -106,6 +109,8 @@ def _front(spec: Spec, content: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _licence(licences: Sequence[str]) -> dict[str, str]:
     """What the hub wants to hear: one of its ids, or ``other`` with a name."""
+    if not licences:  # nothing was delivered
+        return {}
     names = sorted({(normalise_licence(name) or "unknown").lower() for name in licences})
     if len(names) == 1 and names[0] in _OF_HUB:
         return {"license": _OF_HUB[names[0]]}
@@ -241,7 +246,7 @@ def _statistics(content: Mapping[str, Any]) -> str:
         *((f"placements dropped: {reason}", n) for reason, n in counts["drop_reasons"].items() if n),
         ("scenes scaled to stay under -1 dBFS", counts["scaled"]),
     ]
-    parts = [f"scenes that are {part}" for part in content["parts"]]
+    parts = [f"scenes of part {part}" for part in content["parts"]]
     rows += zip(parts, content["parts"].values(), strict=True)
     classes = [(entry["name"], entry["events"], entry["clips"], entry["recordings"]) for entry in content["classes"]]
     return "\n\n".join(

@@ -380,9 +380,15 @@ def open_folder(
         DatasetError: the folder holds something else, a dataset of another spec or bank, or is being rendered into.
         OSError: the folder can't be written.
     """
+    if str(where).startswith(("http://", "https://")):
+        raise DatasetError(
+            f"{where}: a web server can't be written to; name a folder, or a URL such as s3://BUCKET/FOLDER"
+        )
     place = place_at(where)
     if isinstance(place, LocalPlace) and place.where.exists() and not place.where.is_dir():
         raise DatasetError(f"{where} is a file: it is left alone; name another output.dir")
+    if isinstance(place, LocalPlace) and place.where.is_symlink() and not place.where.exists():
+        raise DatasetError(f"{where} is a link to nothing: make the folder it names, or name another output.dir")
     _what_is_there(place)  # refuses what is no dataset, before anything is made in it
     place.make()
     with place.locked(shared=shared):

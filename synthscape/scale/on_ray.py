@@ -61,17 +61,35 @@ def on_ray(scenes: SceneGenerator, address: str, workers: int) -> Iterator[Run]:
     if scenes.device not in ("cpu", "cuda"):
         raise SpecError(f"device {scenes.device!r}: on Ray, each actor has a GPU of its own; say cpu or cuda")
     need = {"CPU": float(workers), **({} if scenes.device == "cpu" else {"GPU": 1.0})}
-    with _connected(address):
+    connected = _connected(address)
+
+    def connect() -> None:
+        connected.__enter__()
         if not any(_times(need, node["Resources"]) for node in ray.nodes() if node["Alive"]):
             asked = " and ".join(f"{n:g} {name}" for name, n in need.items())
-            raise SpecError(
+            error = SpecError(
                 f"ray: an actor needs {asked}, and no node of the cluster has as many; add one, or set --workers"
             )
+            connected.__exit__(type(error), error, None)
+            raise error
 
-        def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
-            return _Crew(scenes, folder, need, progress).render(shards)
+    def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
+        crew = _Crew(scenes, folder, need, progress)
+        made = with_ray.submit(crew.render, shards)
+        try:
+            return made.result()
+        finally:
+            crew.stop()
 
-        yield run
+    # What signals raise comes in the main thread, and Ray's native code there would make a crash of it.
+    with ThreadPoolExecutor(1, "synthscape-ray") as with_ray:
+        connecting = with_ray.submit(connect)
+        try:
+            connecting.result()
+            yield run
+        finally:
+            if connecting.exception() is None:
+                with_ray.submit(connected.__exit__, None, None, None).result()
 
 
 class Worker:
@@ -170,12 +188,19 @@ class _Crew:
         self._working: dict[Any, _Member] = {}  # by what their answer is called
         self._looked = -_LOOK_S
         self._made_meanwhile = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Give up what is being rendered; ``render``, in another thread, then ends with an error of no meaning."""
+        self._stopping = True
 
     def render(self, shards: Iterable[Shard]) -> int:
         waiting = deque(shards)
         losses: Counter[int | None] = Counter()  # by shard; None: before it had one
         try:
             while waiting or any(member.shard for member in self._working.values()):
+                if self._stopping:
+                    raise _StoppedError
                 self._hire(len(waiting))
                 for answer in ray.wait(list(self._working), timeout=_LOOK_S)[0]:
                     member = self._working.pop(answer)

@@ -158,7 +158,7 @@ def test_a_bar_at_a_terminal(stores, tmp_path):
     assert text.index("\x1b[?25h") < text.index("scenes/s")  # ... even while the bar is
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_stopped_in_the_middle(stores, tmp_path, number, code):
     """Ctrl-C and SIGTERM: exit code 130 and 143, one line, an event, nothing left aside; then it goes on."""
     spec = write_tiny_spec(tmp_path, stores, items=4000)

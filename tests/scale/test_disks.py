@@ -260,3 +260,25 @@ def test_a_link_that_leads_nowhere(tiny_stores, tmp_path, run):
 
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith(f"synthscape: {tmp_path / 'out'}")
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("file://tmp/out", "got the host 'tmp'; add a slash"),
+        ("https://example.invalid/out", "a web server can't be written to"),
+        ("memory://out", "would be gone with this command"),
+        ("dangling", "is a link to nothing"),
+    ],
+)
+def test_places_where_nothing_can_be(tiny_stores, tmp_path, run, monkeypatch, where, message):
+    """Each is refused at once, in one line, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    spec = write_tiny_spec(tmp_path, tiny_stores)
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run("render", spec, f"output.dir={where}")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert sorted(tmp_path.iterdir()) == before
