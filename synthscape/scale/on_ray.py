@@ -86,6 +86,8 @@ def on_ray(scenes: SceneGenerator, address: str, workers: int) -> Iterator[Run]:
         connecting = with_ray.submit(connect)
         try:
             connecting.result()
+            if current_thread() is main_thread():
+                signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray has set its own
             yield run
         finally:
             if connecting.exception() is None:
@@ -327,7 +329,6 @@ def _connected(address: str) -> Iterator[None]:
         address = os.environ.get("RAY_ADDRESS") or "auto"
     where = "on this machine" if address == "auto" else f"at {address}"
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    at_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         if address == "local":
             with _no_usage_statistics():
@@ -340,8 +341,6 @@ def _connected(address: str) -> Iterator[None]:
     except Exception as error:  # Ray raises a plain one where a cluster does not come up
         said = str(error).partition("\n")[0].partition(". ")[0]
         raise SpecError(f"ray: no cluster {where} ({said}); {_START}, or say --ray local") from None
-    if callable(at_sigterm) and current_thread() is main_thread():
-        signal.signal(signal.SIGTERM, at_sigterm)  # Ray has set its own
     worker = ray._private.worker
     worker._worker_logs_enabled = False  # what nodes tell would go to our standard output, and no setting stops it
     try:

@@ -382,7 +382,7 @@ from synthscape.spec import load_spec
 def look(step):
     import ray
     print(ray.is_initialized())
-    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+    for child in " ".join(file.read_text() for file in Path("/proc/self/task").glob("*/children")).split():
         print(b"RAY_USAGE_STATS_ENABLED=0" in Path("/proc", child, "environ").read_bytes())
 
 report = render(load_spec(sys.argv[1], ["items=2"]), ray="local", progress=look)
