@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from queue import SimpleQueue
 from threading import current_thread, main_thread
 from typing import Any, Final
 
@@ -74,9 +75,14 @@ def on_ray(scenes: SceneGenerator, address: str, workers: int) -> Iterator[Run]:
             raise error
 
     def run(folder: DatasetFolder, shards: Sequence[Shard], progress: Progress | None) -> int:
-        crew = _Crew(scenes, folder, need, progress)
+        steps: SimpleQueue[Step | None] = SimpleQueue()
+        crew = _Crew(scenes, folder, need, steps.put)
         made = with_ray.submit(crew.render, shards)
+        made.add_done_callback(lambda _: steps.put(None))
         try:
+            while step := steps.get():
+                if progress:
+                    progress(step)
             return made.result()
         finally:
             crew.stop()
@@ -172,9 +178,7 @@ class _Member:
 class _Crew:
     """The driver's side: who renders what."""
 
-    def __init__(
-        self, scenes: SceneGenerator, folder: DatasetFolder, need: dict[str, float], progress: Progress | None
-    ):
+    def __init__(self, scenes: SceneGenerator, folder: DatasetFolder, need: dict[str, float], progress: Progress):
         self._folder = folder
         self._need = need
         self._progress = progress
@@ -247,8 +251,7 @@ class _Crew:
             _wait_for_receipt(self._folder, member.shard, member.node)
             member.proven = True
         self._made_meanwhile += said.kept
-        if self._progress:
-            self._progress(said)
+        self._progress(said)
 
     def _dismiss(self) -> None:
         """End all actors, those that render when they have given up, and remove what lost ones left."""
