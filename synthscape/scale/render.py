@@ -232,23 +232,22 @@ def _ready(spec: Spec, device: str) -> SceneGenerator:
 
 def _check_fits_disk(spec: Spec) -> None:
     """Refuse what no disk of this size can hold, or what is in more shards than can be kept account of."""
+    if not is_url(spec.output.dir):
+        path = Path(spec.output.dir).absolute()
+        there = next(folder for folder in (path, *path.parents) if folder.exists())
+        scene_samples = seconds_to_samples(spec.duration.bounds()[0], spec.sample_rate)
+        audio_bytes = _LEAST_SAMPLE_BYTES * scene_samples if has_audio(spec.plain()["output"]) else 0
+        least = spec.items * (_LEAST_SCENE_BYTES + audio_bytes)
+        size = shutil.disk_usage(there).total
+        if size and least > size:  # 0: a file system that doesn't say
+            raise DatasetError(
+                f"items: {spec.items} scenes take {least / 1e9:.3g} GB at least, the disk of {there} has "
+                f"{size / 1e9:.3g} GB in all; ask for fewer, or name an output.dir on another disk"
+            )
     n_shards = -(-spec.items // spec.output.items_per_shard)
     short = short_of_memory(n_shards * _SHARD_BYTES)
     if short:
         raise SpecError(f"output.items_per_shard: {n_shards} shards to keep account of, {short}; raise it")
-    if is_url(spec.output.dir):
-        return
-    path = Path(spec.output.dir).absolute()
-    there = next(folder for folder in (path, *path.parents) if folder.exists())
-    scene_samples = seconds_to_samples(spec.duration.bounds()[0], spec.sample_rate)
-    audio_bytes = _LEAST_SAMPLE_BYTES * scene_samples if has_audio(spec.plain()["output"]) else 0
-    least = spec.items * (_LEAST_SCENE_BYTES + audio_bytes)
-    size = shutil.disk_usage(there).total
-    if size and least > size:  # 0: a file system that doesn't say
-        raise DatasetError(
-            f"items: {spec.items} scenes take {least / 1e9:.3g} GB at least, the disk of {there} has {size / 1e9:.3g} "
-            "GB in all; ask for fewer, or name an output.dir on another disk"
-        )
 
 
 class _Totals:

@@ -27,11 +27,11 @@ def test_more_scenes_than_the_disk_can_hold(spec_of, tmp_path):
 def test_more_shards_than_can_be_kept_account_of(spec_of, tmp_path, monkeypatch):
     """A shard for every scene of a large dataset asks for more memory than the scenes do."""
     monkeypatch.setattr(memory, "_machine_bytes", lambda: 2**30)
-    few = ["items=200000", "duration=0.01", "events.edges=truncate", f"output.dir={tmp_path / 'out'}"]
-    with pytest.raises(SpecError, match=r"items_per_shard: 200000 shards .* GB are free; raise it"):
+    few = ["items=2000000", "duration=0.01", "events.edges=truncate", f"output.dir={tmp_path / 'out'}"]
+    with pytest.raises(SpecError, match=r"items_per_shard: 2000000 shards .* GB are free; raise it"):
         render(spec_of(*few, "output.items_per_shard=1"))
 
-    assert rendering._check_fits_disk(spec_of(*few), tmp_path) is None
+    assert rendering._check_fits_disk(spec_of(*few)) is None
 
 
 def test_scenes_longer_than_memory(spec_of, tmp_path, monkeypatch):
