@@ -145,7 +145,9 @@ def check_chat(data: Dataset, spec: Spec) -> None:
 def test_every_spec_runs_and_its_answers_hold(name, bank, stores, tmp_path):
     """Items are delivered or listed as failed; labels, answers, audio and chat rows agree with one another."""
     settings = ON_REAL.get(name, ()) if bank == "all" else ()
-    spec = load_spec(name, [*stores(bank), f"items={ITEMS}", f'output.dir="{tmp_path / "out"}"', *settings])
+    spec = load_spec(
+        name, [*stores(bank), f"items={ITEMS}", "output.format=folder", f'output.dir="{tmp_path / "out"}"', *settings]
+    )
 
     report, data = rendered(spec)
 
