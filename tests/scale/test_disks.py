@@ -78,7 +78,8 @@ def test_a_disk_that_is_full_anywhere(disk, tiny_stores, tmp_path, run, name, le
             assert run(*command)[0] == 0
             assert held(out) == whole
         ended_in.add(phase)
-    assert ended_in >= {"in a shard", "render.json", "receipts", "log", "dataset.json"}
+    assert ended_in >= {"in a shard", "render.json", "receipts", "log"}
+    assert ended_in & {"README.md", "dataset.json"}  # while it is summed up: a page may hold either
 
 
 @pytest.mark.parametrize("there", ["nothing", "a part", "all"])
