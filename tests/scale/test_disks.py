@@ -78,8 +78,9 @@ def test_a_disk_that_is_full_anywhere(disk, tiny_stores, tmp_path, run, name, le
             assert run(*command)[0] == 0
             assert held(out) == whole
         ended_in.add(phase)
-    assert ended_in >= {"in a shard", "render.json", "receipts", "log"}
-    assert ended_in & {"README.md", "dataset.json"}  # while it is summed up: a page may hold either
+    assert ended_in >= {"in a shard", "render.json"}
+    assert ended_in & {"receipts", "log"}  # of two small files, one page may hold the second
+    assert ended_in & {"README.md", "dataset.json"}
 
 
 @pytest.mark.parametrize("there", ["nothing", "a part", "all"])
