@@ -15,6 +15,7 @@ import pytest
 from synthscape.output.dataset import open_dataset
 from synthscape.scale.progress import Step
 from synthscape.scale.render import render
+from synthscape.storage import LocalPlace
 from tests.scale.tiny import FORMATS, held, leftovers, make_stores, tiny_spec, write_tiny_spec
 
 PAGE = 4096
@@ -80,6 +81,37 @@ def test_a_disk_that_is_full_anywhere(disk, tiny_stores, tmp_path, run, name, le
         ended_in.add(phase)
     assert ended_in >= {"in a shard", "render.json"}
     assert len(ended_in) > 2  # which others there are is a matter of pages: what a shard gives free may hold the rest
+
+
+PHASES = ["render.json", "receipts/00000.json", "log/00000.json", "receipts/00001.json", "README.md", "dataset.json"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_disk_that_is_full_just_then(disk, tiny_stores, tmp_path, run, monkeypatch, phase):
+    """Filled up before any of these files is written: that file is named, and with space again it goes on."""
+    spec, out = write_tiny_spec(tmp_path, tiny_stores), disk / "out"
+    command = ("render", spec, "items=4", "output.items_per_shard=2", f"output.dir={out}", "-w", 1)
+    assert run(*command)[0] == 0
+    whole = held(out)
+    shutil.rmtree(out)
+    write = LocalPlace.write
+
+    def filled(place: LocalPlace, name: str, content: bytes) -> None:
+        if name == phase:
+            leave_bytes(disk, 0)
+        write(place, name, content)
+
+    monkeypatch.setattr(LocalPlace, "write", filled)
+    code, printed, err = run(*command)
+    monkeypatch.undo()
+
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"synthscape: {out / phase}: No space left on device; free some space"), err
+    assert not (out / "dataset.json").exists()
+    assert leftovers(disk) == []
+    free(disk)
+    assert run(*command)[0] == 0
+    assert held(out) == whole
 
 
 @pytest.mark.parametrize("there", ["nothing", "a part", "all"])
