@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthscape.mix.batch import SceneBatch
-from synthscape.plan.plan import PATCH, ScenePlan
+from synthscape.plan.plan import EVENT_COLUMNS, PATCH, SCENE_COLUMNS, ScenePlan
 
-_PLAN_OF_SCENES: Final = (
-    "scene",
-    "n_samples",
-    "n_asked",
-    "n_placed",
-    "n_outside",
-    "n_redrawn",
-    "n_ratios_refused",
-    "drops",
-    "background",
-    "background_ratio",
-    "background_offset",
-    "noise_slope_db",
-    "background_mix_db",
-    "level_dbfs",
-    "background_spl_db",
-    "room",
-    "month",
-    "hour",
-)
-_PLAN_OF_ALL: Final = ("sample_rate", "ratio_p", "ratio_q", "event_offsets")
-_PLAN_OF_EVENTS: Final = tuple(
-    field.name for field in fields(ScenePlan) if field.name not in (*_PLAN_OF_SCENES, *_PLAN_OF_ALL)
-)
 _OF_SCENES: Final = ("scene_gain_db", "level_dbfs", "level_lufs")
 _OF_EVENTS: Final = (
     "gain_db",
@@ -52,8 +28,8 @@ def take_scenes(plan: ScenePlan, positions: NDArray[np.integer[Any]]) -> ScenePl
     """A plan of the scenes at these positions, in this order."""
     n_events = np.diff(plan.event_offsets)[positions]
     events = _events_at(plan, positions)
-    columns: dict[str, Any] = {name: getattr(plan, name)[positions] for name in _PLAN_OF_SCENES}
-    columns |= {name: getattr(plan, name)[events] for name in _PLAN_OF_EVENTS}
+    columns: dict[str, Any] = {name: getattr(plan, name)[positions] for name in SCENE_COLUMNS}
+    columns |= {name: getattr(plan, name)[events] for name in EVENT_COLUMNS}
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_events, dtype=np.int64)])
     return replace(plan, event_offsets=offsets, **columns)
 
@@ -68,7 +44,7 @@ def labelled_plan(plan: ScenePlan) -> ScenePlan:
     keep = is_labelled(plan)
     if keep.all():
         return plan
-    columns: dict[str, Any] = {name: getattr(plan, name)[keep] for name in _PLAN_OF_EVENTS}
+    columns: dict[str, Any] = {name: getattr(plan, name)[keep] for name in EVENT_COLUMNS}
     return replace(plan, event_offsets=np.append(0, np.cumsum(keep))[plan.event_offsets], **columns)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "band_tables",
     "reference_band",
     "scene_gain_db",
+    "transform_room",
     "weights_in_groups",
 ]
 
@@ -62,14 +63,18 @@ _workspace = _Workspace()
 _kept: band.Tables | None = None
 
 
-def band_tables(n: NDArray[np.int64]) -> tuple[NDArray[np.int64], band.Tables, NDArray[np.float32]]:
-    """What the transforms of signals of n samples take: the size of each, tables for all, and this thread's room."""
+def transform_room(m: int) -> NDArray[np.float32]:
+    """This thread's room for transforms up to length m."""
+    return _workspace.room(m)
+
+
+def band_tables(n: NDArray[np.int64]) -> tuple[NDArray[np.int64], band.Tables, int]:
+    """What the transforms of signals of n samples take: the size of each, tables for all, and the greatest length."""
     global _kept
     sizes = band.sizes_for(n)
     # A grown copy replaces the kept tables whole, so threads may race. What is large is not kept.
     kept = _kept = band.with_tables(_kept, sizes[band.LENGTHS[sizes] <= _KEPT_LENGTH])
-    longest = int(band.LENGTHS[sizes].max(initial=0))
-    return sizes, band.with_tables(kept, sizes), _workspace.room(longest)
+    return sizes, band.with_tables(kept, sizes), int(band.LENGTHS[sizes].max(initial=0))
 
 
 def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz: float) -> float:
@@ -82,9 +87,9 @@ def band_energy(x: NDArray[np.float32], sample_rate: int, low_hz: float, high_hz
     -60 dB of the signal's energy or more, and to 0.05 dB where it holds -80 dB, whatever the length from 30 samples on:
     see :mod:`synthscape_kernels.band`.
     """
-    sizes, tables, room = band_tables(np.array([len(x)]))
+    sizes, tables, longest = band_tables(np.array([len(x)]))
     first, last = band_bins(len(x), sample_rate, low_hz, high_hz)
-    found: float = band.energy(x, first, last, int(sizes[0]), tables, room)
+    found: float = band.energy(x, first, last, int(sizes[0]), tables, transform_room(longest))
     return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from synthscape.errors import MixError, SynthscapeError
 from synthscape.memory import short_of_memory
 from synthscape.mix.asked import active_as_played, is_excerpt, no_level, signal_share, wanted_power
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.levels import amplitudes, band_tables, scene_gain_db, weights_in_groups
+from synthscape.mix.levels import amplitudes, band_tables, scene_gain_db, transform_room, weights_in_groups
 from synthscape.mix.loudness import loudness_lufs, lufs_gain_db
 from synthscape.mix.noise import coloured_noise
 from synthscape.mix.propagation import wet
@@ -51,20 +51,51 @@ _NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 _SILENCE: Final[NDArray[np.int16]] = np.frombuffer(b"", np.int16)  # read-only, as kernels are compiled for stored audio
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A plan as the kernels take it: what :meth:`Mixer.prepare` makes for many scenes, which are mixed later."""
+
+    plan: ScenePlan
+    filters: Filters
+    tables: Tables
+    longest: int  # transform
+    scenes: NDArray[np.void]  # [s] of mix.SCENE
+    layers: NDArray[np.void]  # [s, 2] of mix.LAYER
+    events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
+    active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played; or none
+    scene_bytes: NDArray[np.int64]  # [s] memory that mixing it takes beside what is kept of it
+
+    def part(self, first: int, last: int) -> Prepared:
+        """Scenes ``first`` to ``last`` (exclusive); may be mixed at the same time as other parts."""
+        plan, which = self.plan, slice(int(self.plan.event_offsets[first]), int(self.plan.event_offsets[last]))
+        scenes = self.scenes[first:last].copy()
+        scenes["first"] -= which.start
+        scenes["last"] -= which.start
+        return replace(
+            self,
+            plan=plan.part(first, last),
+            scenes=scenes,
+            layers=self.layers[first:last],
+            events=self.events[which],
+            active=(self.active[0][which], self.active[1][which]),
+            scene_bytes=self.scene_bytes[first:last],
+        )
+
+
 @dataclass
 class _Batch:
-    """A plan as the kernels take it, and what is mixed and measured so far."""
+    """Prepared scenes, and what is mixed and measured so far."""
 
     plan: ScenePlan
     filters: Filters
     tables: Tables
     room: Audio  # for transforms
-    scenes: NDArray[np.void]  # [s] of mix.SCENE
-    layers: NDArray[np.void]  # [s, 2] of mix.LAYER
-    events: NDArray[np.void]  # [e] of mix.EVENT; pieces are counted from the start of each scene
+    scenes: NDArray[np.void]
+    layers: NDArray[np.void]
+    events: NDArray[np.void]
     levels: NDArray[np.void]  # [e] of mix.LEVEL
     any_apart: bool
-    active: tuple[NDArray[np.int64], NDArray[np.int64]]  # [e] each active part, uncut, in its clip as played
+    active: tuple[NDArray[np.int64], NDArray[np.int64]]
     background_lufs: Floats  # [s] NaN where it is not measured
     loudness: Floats  # [e] LUFS at unit gain; NaN where it is not measured
     tail_samples: NDArray[np.int64]  # [e]
@@ -135,20 +166,43 @@ class Mixer:
         self._scratch = _Scratch()
         self._known_bands = _KnownBands(spec, bank.lengths)
 
-    def memory_needed(self, plan: ScenePlan, stems: bool) -> int:
+    def prepare(self, plan: ScenePlan) -> Prepared:
+        """All that mixing the plan's scenes takes but audio: what is cheaper for many of them than one by one.
+
+        Args:
+            plan: of the same spec and stores.
+        """
+        events, tables, longest = self._events(plan)
+        return Prepared(
+            plan=plan,
+            filters=self._filters_for(plan),
+            tables=tables,
+            longest=longest,
+            scenes=self._scenes(plan),
+            layers=self._layers(plan),
+            events=events,
+            active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
+            scene_bytes=self._scene_bytes(plan, events["apart"]),
+        )
+
+    def memory_needed(self, plan: ScenePlan | Prepared, stems: bool) -> int:
         """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
-        if not len(plan):
-            return 0
-        n_samples = int(plan.n_samples.max())
+        prepared = plan if isinstance(plan, Prepared) else self.prepare(plan)
+        plan = prepared.plan
+        kept = len(plan) + (len(plan) + plan.n_events + _ENCODED_STEMS if stems else 0)
+        return 4 * kept * int(plan.n_samples.max(initial=0)) + int(prepared.scene_bytes.max(initial=0))
+
+    def _scene_bytes(self, plan: ScenePlan, apart: NDArray[np.bool_]) -> NDArray[np.int64]:
         scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
         heard = np.minimum(plan.clip_offset, plan.n_samples[scene]) - np.maximum(plan.clip_onset, 0)
         made = heard + self._surroundings.longest_tails(plan)
-        times = np.where(self._surroundings.propagated(plan) | self._by_source, 2, 1)  # by itself, and with the others
-        pieces = int(np.bincount(scene, weights=times * np.minimum(made, plan.n_samples[scene]), minlength=1).max())
-        kept = len(plan) + (len(plan) + plan.n_events + _ENCODED_STEMS if stems else 0)
-        return n_samples * (4 * kept + _SCENE_BYTES) + 4 * pieces + _EVENT_BYTES * int(made.max(initial=0))
+        times = np.where(apart, 2, 1)  # by itself, and with the others
+        pieces = np.bincount(scene, weights=times * np.minimum(made, plan.n_samples[scene]), minlength=len(plan))
+        longest = np.zeros(len(plan), np.int64)
+        np.maximum.at(longest, scene, made)
+        return _SCENE_BYTES * plan.n_samples + 4 * pieces.astype(np.int64) + _EVENT_BYTES * longest
 
-    def render(self, plan: ScenePlan, *, stems: bool = False, pcm: bool = False) -> SceneBatch:
+    def render(self, plan: ScenePlan | Prepared, *, stems: bool = False, pcm: bool = False) -> SceneBatch:
         """Mix all scenes of a plan.
 
         Args:
@@ -162,25 +216,26 @@ class Mixer:
         Raises:
             MixError: the scenes don't fit in memory.
         """
+        prepared = plan if isinstance(plan, Prepared) else self.prepare(plan)
+        plan, events = prepared.plan, prepared.events
         n_samples = int(plan.n_samples.max(initial=0))
-        short = short_of_memory(self.memory_needed(plan, stems))
+        short = short_of_memory(self.memory_needed(prepared, stems))
         if short:
             raise MixError(
                 f"{len(plan)} scenes of up to {n_samples} samples{' with stems' if stems else ''} at once: {short}; "
                 "ask for fewer at a time, or for shorter ones"
             )
-        events, tables, room = self._events(plan)
         batch = _Batch(
             plan=plan,
-            filters=self._filters_for(plan),
-            tables=tables,
-            room=room,
-            scenes=self._scenes(plan),
-            layers=self._layers(plan),
+            filters=prepared.filters,
+            tables=prepared.tables,
+            room=transform_room(prepared.longest),
+            scenes=prepared.scenes,
+            layers=prepared.layers,
             events=events,
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
             any_apart=bool(events["apart"].any()),
-            active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
+            active=prepared.active,
             background_lufs=np.full(len(plan), np.nan),
             loudness=np.full(plan.n_events, np.nan),
             tail_samples=np.zeros(plan.n_events, np.int64),
@@ -259,8 +314,8 @@ class Mixer:
         layers["gain"][as_recorded] = self._background_peak[plan.background[as_recorded]] * 32768.0 / 32767.0
         return layers
 
-    def _events(self, plan: ScenePlan) -> tuple[NDArray[np.void], Tables, Audio]:
-        """The plan's events as the kernels take them, and what their transforms take.
+    def _events(self, plan: ScenePlan) -> tuple[NDArray[np.void], Tables, int]:
+        """The plan's events as the kernels take them, what their transforms take, and the length of the longest.
 
         Where their clips begin is filled in scene by scene.
         """
@@ -284,14 +339,14 @@ class Mixer:
         events["piece"] = ends - events["piece_length"] - np.repeat(before, n_events)
         events["known"] = self._known_bands.places(plan, propagated)
         samples = plan.offset - plan.onset if self._snr.measure_band else _NONE
-        events["transform"][: len(samples)], tables, room = band_tables(samples)
+        events["transform"][: len(samples)], tables, longest = band_tables(samples)
         bins = np.full((2, plan.n_events), -1)
         event_bins(
             self._low_hz[plan.clip], self._high_hz[plan.clip], plan.ratio, plan.ratio_p, plan.ratio_q, samples,
             plan.sample_rate, *bins,
         )  # fmt: skip
         events["first_bin"], events["last_bin"] = bins
-        return events, tables, room
+        return events, tables, longest
 
     def _filters_for(self, plan: ScenePlan) -> Filters:
         """The filter tables of a plan's ratios. A grown copy replaces the shared one whole, so threads may race."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -113,6 +113,14 @@ class ScenePlan:
         """Where the events of the i-th scene stand."""
         return slice(int(self.event_offsets[i]), int(self.event_offsets[i + 1]))
 
+    def part(self, first: int, last: int) -> ScenePlan:
+        """Scenes ``first`` to ``last`` (exclusive), as views."""
+        offsets = self.event_offsets[first : last + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        columns = {name: getattr(self, name)[first:last] for name in SCENE_COLUMNS}
+        columns |= {name: getattr(self, name)[begin:end] for name in EVENT_COLUMNS}
+        return replace(self, event_offsets=offsets - begin, **columns)
+
     def hash(self) -> str:
         """BLAKE2b over all columns: equal on every machine for the same spec, stores and scene numbers."""
         digest = blake2b(digest_size=16)
@@ -122,3 +130,11 @@ class ScenePlan:
             digest.update(f"{field.name}:{array.dtype.str}:{array.shape};".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+
+_COLUMNS: Final = tuple(field.name for field in fields(ScenePlan))
+#: Columns with an entry a scene, and those with one an event.
+SCENE_COLUMNS: Final = tuple(
+    name for name in _COLUMNS[_COLUMNS.index("scene") : _COLUMNS.index("clip")] if name != "event_offsets"
+)
+EVENT_COLUMNS: Final = _COLUMNS[_COLUMNS.index("clip") :]

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from synthscape.labels.batches import join_measured, labelled_plan, without_patc
 from synthscape.labels.pcm import pcm_hash
 from synthscape.memory import short_of_memory
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.mixer import Mixer
+from synthscape.mix.mixer import Mixer, Prepared
 from synthscape.output.audio import encode, encode_float
 from synthscape.output.containers import Page
 from synthscape.output.folder import DatasetFolder, Shard, ShardWriter, as_json
@@ -35,12 +36,13 @@ from synthscape.scale.progress import Progress, Step
 from synthscape.tasks.answers import untrue_items
 from synthscape.tasks.control import noise_like
 from synthscape.tasks.generator import SceneGenerator
-from synthscape.tasks.items import ItemPlan
+from synthscape.tasks.items import ItemPlan, join_items
 
 _BATCH_SAMPLES: Final = 2**20  # audio a thread holds at a time: a few scenes, more would only cost memory
 _DEVICE_FACTOR: Final = 16  # a GPU wants more at a time
 _PAGE_SAMPLES: Final = 2**25  # audio of which the tables are made together: rows that Parquet readers read at once
 _PAGE_ITEMS: Final = 1024
+_PLANNED_ITEMS: Final = 128  # planned at a time
 _AHEAD: Final = 2  # batches a thread may be ahead of what is written
 
 T = TypeVar("T")
@@ -87,18 +89,22 @@ def begin_shard(
         return _later(None, lambda: {**there, "kept": True})
     begun, start = datetime.now(UTC), time.perf_counter()
     output, rate = scenes.spec.output, scenes.sample_rate
-    items = scenes.plan_items(range(shard.first, shard.last))
-    batch_samples = _BATCH_SAMPLES * (1 if scenes.device == "cpu" else _DEVICE_FACTOR)
-    pages = list(_pages(items))
-    parts = [list(_batches(page, output.stems, batch_samples)) for page in pages]
-    _check_fits_memory(scenes.mixer, [part.scenes for page in parts for part in page], output.stems, workers)
     said = _Said(len(scenes.classes))
-    said.failures = dict(items.failures)
-    if progress and items.failures:
-        progress(Step(len(items.failures), len(items.failures)))
+    pages: deque[tuple[ItemPlan, int]] = deque()  # those under way, and in how many batches they are mixed
+
+    def batches() -> Iterator[_Batch]:
+        for page in _pages(_planned(scenes, shard)):
+            if progress and page.failures:
+                progress(Step(len(page.failures), len(page.failures)))
+            prepared = scenes.prepare(page.scenes)
+            of_page = list(_batches(page, prepared, output.stems, scenes.device))
+            _check_fits_memory(scenes.mixer, [batch.scenes for batch in of_page], output.stems, workers)
+            pages.append((page, len(of_page)))
+            yield from of_page
 
     def add(page: ItemPlan, done: Sequence[_Mixed]) -> None:
-        said.failures |= {number: reason for one in done for number, reason in one.failures.items()}
+        for failures in (page.failures, *(one.failures for one in done)):
+            said.failures |= failures
         writer.add(_page(scenes, writer, page, done, said))
 
     def commit(added: Future[None], discarding: ExitStack) -> dict[str, Any]:
@@ -137,24 +143,20 @@ def begin_shard(
         added: deque[Future[None]] = deque()
         stack.callback(wait, added)  # nothing may write any more when the writer discards
         mixed = stack.enter_context(
-            closing(
-                _in_order(
-                    partial(_mix_items, scenes, writer),
-                    (part for page in parts for part in page),
-                    pool,
-                    _AHEAD * workers,
-                )
-            )
+            closing(_in_order(partial(_mix_items, scenes, writer), batches(), pool, _AHEAD * workers))
         )
-        for page, page_parts in zip(pages, parts, strict=True):
-            done = []
-            for _ in page_parts:
-                done.append(one := next(mixed))
-                if progress:
-                    progress(Step(one.n_items, len(one.failures), len(one.hashes), one.n_samples / rate))
-            if added:
-                added.popleft().result()  # no more than a page waits to be written
-            added.append(_later(writing, partial(add, page, done)))
+        done: list[_Mixed] = []
+        for one in mixed:
+            done.append(one)
+            if progress:
+                progress(Step(one.n_items, len(one.failures), len(one.hashes), one.n_samples / rate))
+            page, n_batches = pages[0]
+            if len(done) == n_batches:
+                if added:
+                    added.popleft().result()  # no more than a page waits to be written
+                added.append(_later(writing, partial(add, page, done)))
+                pages.popleft()
+                done = []
         return _later(writing, partial(commit, added.pop(), stack.pop_all()))
 
 
@@ -262,6 +264,14 @@ def _counts(delivered: int, measured: SceneBatch, audible: pa.ChunkedArray) -> d
 
 
 @dataclass(frozen=True)
+class _Batch:
+    """Items that are mixed together."""
+
+    items: ItemPlan
+    scenes: ScenePlan | Prepared  # theirs, as they are mixed
+
+
+@dataclass(frozen=True)
 class _Mixed:
     """Items that were mixed."""
 
@@ -273,10 +283,11 @@ class _Mixed:
     n_samples: int  # delivered
 
 
-def _mix_items(scenes: SceneGenerator, writer: ShardWriter, items: ItemPlan) -> _Mixed:
+def _mix_items(scenes: SceneGenerator, writer: ShardWriter, to_mix: _Batch) -> _Mixed:
     """Mix some items, and encode those that turned out to be true."""
-    plan, output = items.scenes, scenes.spec.output
-    batch = scenes.mix_as_written(plan, stems=output.stems)
+    items, output = to_mix.items, scenes.spec.output
+    plan = items.scenes
+    batch = scenes.mix_as_written(to_mix.scenes, stems=output.stems)
     assert batch.pcm is not None
     failed = untrue_items(items, batch, scenes.spec.events.snr.audible_db)
     lost = {s: failed[i] for s, i in enumerate(items.item_of_scene.tolist()) if i in failed}
@@ -305,11 +316,12 @@ def _mix_items(scenes: SceneGenerator, writer: ShardWriter, items: ItemPlan) -> 
     return _Mixed(measured, hashes, audio, reasons, len(items), n_samples)
 
 
-def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, workers: int) -> None:
+def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan | Prepared], stems: bool, workers: int) -> None:
     needed = sorted((mixer.memory_needed(part, stems) for part in parts), reverse=True)
     short = short_of_memory(sum(needed[:workers]))
     if short:
-        longest = max(int(part.n_samples.max()) for part in parts)
+        plans = (part.plan if isinstance(part, Prepared) else part for part in parts)
+        longest = max(int(plan.n_samples.max()) for plan in plans)
         what = f"scenes of up to {longest} samples{' with stems' if stems else ''}"
         raise MixError(
             f"{what} on {workers} threads: {short}; ask for a shorter duration, fewer events, fewer --workers, or "
@@ -317,36 +329,58 @@ def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan], stems: bool, wo
         )
 
 
-def _pages(items: ItemPlan) -> Iterator[ItemPlan]:
-    """Items whose tables are made together: how many there are in each depends on nothing but the plan."""
-    if not len(items):
-        yield items  # nothing could be planned: the shard holds nothing but its failures
-        return
-    n_samples = np.add.reduceat(items.scenes.n_samples, items.scene_offsets[:-1])
-    first = size = 0
-    for i, n in enumerate(n_samples.tolist()):
-        if i > first and (size + n > _PAGE_SAMPLES or i - first == _PAGE_ITEMS):
-            yield items.take(np.arange(first, i))
-            first, size = i, 0
-        size += n
-    yield items.take(np.arange(first, len(items)))
+def _planned(scenes: SceneGenerator, shard: Shard) -> Iterator[ItemPlan]:
+    """The shard's items, some at a time, so that the first are mixed while others are planned."""
+    for first in range(shard.first, shard.last, _PLANNED_ITEMS):
+        yield scenes.plan_items(range(first, min(first + _PLANNED_ITEMS, shard.last)))
 
 
-def _batches(items: ItemPlan, stems: bool, n_samples: int) -> Iterator[ItemPlan]:
-    """Items that are mixed together: as many as hold about ``n_samples``."""
-    if not len(items):
-        yield items
-        return
-    largest = int(items.scenes.n_samples.max()) * int(np.diff(items.scene_offsets).max())
-    if stems:
-        largest *= 1 + int(np.diff(items.scenes.event_offsets).max())
-    step = max(1, n_samples // largest)
-    for start in range(0, len(items), step):
-        yield items.take(np.arange(start, min(start + step, len(items))))
+def _pages(planned: Iterable[ItemPlan]) -> Iterator[ItemPlan]:
+    """Items whose tables are made together: how many there are in each depends on nothing but the plan.
+
+    What could not be planned is with those planned with it; where nothing could be, a page of no items has it.
+    """
+    waiting: ItemPlan | None = None
+    for items in planned:
+        failures = items.failures if waiting is None else waiting.failures | items.failures
+        waiting = items if waiting is None else join_items([waiting, items])
+        ends = _page_ends(waiting)
+        for first, last in pairwise([0, *ends]):
+            yield replace(waiting.part(first, last), failures=failures)
+            failures = {}
+        waiting = replace(waiting.part(ends[-1] if ends else 0, len(waiting)), failures=failures)
+    if waiting is not None:
+        yield waiting
+
+
+def _page_ends(items: ItemPlan) -> list[int]:
+    """Where full pages of these items end."""
+    n_samples = np.append(0, np.cumsum(items.scenes.n_samples))[items.scene_offsets]
+    ends: list[int] = []
+    first = 0
+    for i in range(len(items)):
+        if i > first and (n_samples[i + 1] - n_samples[first] > _PAGE_SAMPLES or i - first == _PAGE_ITEMS):
+            ends.append(i)
+            first = i
+    return ends
+
+
+def _batches(items: ItemPlan, scenes: ScenePlan | Prepared, stems: bool, device: str) -> Iterator[_Batch]:
+    """Items that are mixed together."""
+    n_scenes, step = np.diff(items.scene_offsets), max(1, len(items))
+    if len(items):
+        largest = int(items.scenes.n_samples.max()) * int(n_scenes.max())
+        if stems:
+            largest *= 1 + int(np.diff(items.scenes.event_offsets).max())
+        step = max(1, _BATCH_SAMPLES * (1 if device == "cpu" else _DEVICE_FACTOR) // largest)
+    for start in range(0, max(1, len(items)), step):
+        end = min(start + step, len(items))
+        first, last = items.scene_offsets[[start, end]].tolist()
+        yield _Batch(items.part(start, end), scenes.part(first, last))
 
 
 def _in_order(
-    mix: Callable[[ItemPlan], _Mixed], batches: Iterable[ItemPlan], pool: ThreadPoolExecutor | None, ahead: int
+    mix: Callable[[_Batch], _Mixed], batches: Iterable[_Batch], pool: ThreadPoolExecutor | None, ahead: int
 ) -> Generator[_Mixed]:
     """Mix batches on the pool, a bounded number of them ahead of what is asked for."""
     if pool is None:

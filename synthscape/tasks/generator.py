@@ -16,7 +16,7 @@ from synthscape.bank.store import ClipStore
 from synthscape.errors import MixError, PlanError, SpecError, StoreError
 from synthscape.labels.tables import Catalogue, scene_id
 from synthscape.mix.batch import SceneBatch
-from synthscape.mix.mixer import Mixer
+from synthscape.mix.mixer import Mixer, Prepared
 from synthscape.plan.community import Community, read_community
 from synthscape.plan.index import ClassEntry
 from synthscape.plan.plan import PLAN_VERSION, ScenePlan
@@ -251,18 +251,27 @@ class SceneGenerator:
             self.backgrounds,
         )
 
-    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+    def prepare(self, plan: ScenePlan) -> ScenePlan | Prepared:
+        """What :meth:`mix_as_written` takes of a plan, whose parts are mixed one by one.
+
+        Args:
+            plan: of this generator.
+        """
+        return self.mixer.prepare(plan) if self.device == "cpu" else plan
+
+    def mix_as_written(self, plan: ScenePlan | Prepared, *, stems: bool = False) -> SceneBatch:
         """Mix planned scenes on the generator's device into the 16-bit samples that are written, on the host.
 
         May be called from several threads; a device mixes for one at a time.
 
         Args:
-            plan: of this generator.
+            plan: of this generator; as it is, or as :meth:`prepare` gives it.
             stems: keep each event and the background too.
         """
         if self.device == "cpu":
             return self.mixer.render(plan, stems=stems, pcm=True)
         with self._device_lock:
+            plan = plan.plan if isinstance(plan, Prepared) else plan
             return self.device_mixer.render(plan, stems=stems, pcm=True).to_host()
 
     @cached_property

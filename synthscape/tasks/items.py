@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -73,6 +73,23 @@ class ItemPlan:
             failures={},
         )
 
+    def part(self, first: int, last: int) -> ItemPlan:
+        """Items ``first`` to ``last`` (exclusive), as views."""
+        offsets = self.scene_offsets[first : last + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        return replace(
+            self,
+            numbers=self.numbers[first:last],
+            ids=self.ids[first:last],
+            casts=None if self.casts is None else self.casts[first:last],
+            scenes=self.scenes.part(begin, end),
+            scene_offsets=offsets - begin,
+            scene_ids=self.scene_ids[begin:end],
+            parts=None if self.parts is None else self.parts[begin:end],
+            wordings=self.wordings[first:last],
+            failures={},
+        )
+
     @property
     def item_of_scene(self) -> NDArray[np.int64]:
         """[s] position of the item each scene is of."""
@@ -132,7 +149,7 @@ class ItemPlanner:
                 "are questions; ask for another"
             )
         chunks = [items[i : i + _ITEMS_PER_CALL] for i in range(0, len(items), _ITEMS_PER_CALL)]
-        return _joined([self._plan(chunk) for chunk in chunks or [items]])
+        return join_items([self._plan(chunk) for chunk in chunks or [items]])
 
     def _wordings(self, items: NDArray[np.int64]) -> NDArray[np.int32]:
         seed, n = self._spec.seed, self._n_paraphrases
@@ -258,18 +275,19 @@ def join_plans(plans: list[ScenePlan]) -> ScenePlan:
     return ScenePlan(**columns)
 
 
-def _joined(parts: list[ItemPlan]) -> ItemPlan:
+def join_items(parts: list[ItemPlan]) -> ItemPlan:
+    """Items of one planner, one part after the other."""
     if len(parts) == 1:
         return parts[0]
     n_scenes = np.concatenate([np.diff(part.scene_offsets) for part in parts])
     return ItemPlan(
         numbers=np.concatenate([part.numbers for part in parts]),
         ids=[name for part in parts for name in part.ids],
-        casts=[cast for part in parts for cast in part.casts or ()],
+        casts=None if parts[0].casts is None else [cast for part in parts for cast in part.casts or ()],
         scenes=join_plans([part.scenes for part in parts]),
         scene_offsets=np.append(0, np.cumsum(n_scenes)).astype(np.int64),
         scene_ids=[name for part in parts for name in part.scene_ids],
-        parts=[name for part in parts for name in part.parts or ()],
+        parts=None if parts[0].parts is None else [name for part in parts for name in part.parts or ()],
         wordings=np.concatenate([part.wordings for part in parts]),
         failures={number: reason for part in parts for number, reason in part.failures.items()},
     )

@@ -8,14 +8,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from synthscape.errors import MixError
 from synthscape.mix.batch import SceneBatch
+from synthscape.mix.mixer import Prepared
 from synthscape.plan.plan import ScenePlan
 from synthscape.spec import Spec
 from synthscape.storage import LocalPlace
 from synthscape.tasks.generator import SceneGenerator
 
 _LONGEST_WAIT_S = 40.0
+
+
+def _numbers(plan: ScenePlan | Prepared) -> NDArray[np.int64]:
+    return plan.plan.scene if isinstance(plan, Prepared) else plan.scene
 
 
 class Watched(SceneGenerator):
@@ -35,13 +43,14 @@ class Watched(SceneGenerator):
         """With what is watched."""
         return {**super().__getstate__(), "watch": self.watch}
 
-    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+    def mix_as_written(self, plan: ScenePlan | Prepared, *, stems: bool = False) -> SceneBatch:
         """The usual scenes, later."""
+        numbers = _numbers(plan)
         marks: Path = self.watch["marks"]
         (marks / str(os.getpid())).touch()
         time.sleep(self.watch["delay_s"])
         held_from, last = self.watch["held_from"], time.monotonic() + _LONGEST_WAIT_S
-        while held_from is not None and plan.scene.max() >= held_from and time.monotonic() < last:
+        while held_from is not None and numbers.max() >= held_from and time.monotonic() < last:
             if len(list(marks.iterdir())) >= self.watch["processes"]:
                 break
             time.sleep(0.05)
@@ -59,9 +68,9 @@ class Fatal(SceneGenerator):
         """With what it comes to."""
         return {**super().__getstate__(), "fate": self.fate}
 
-    def mix_as_written(self, plan: ScenePlan, *, stems: bool = False) -> SceneBatch:
+    def mix_as_written(self, plan: ScenePlan | Prepared, *, stems: bool = False) -> SceneBatch:
         """The usual scenes, but for that one."""
-        if self.fate["item"] in plan.scene:
+        if self.fate["item"] in _numbers(plan):
             match self.fate["end"]:
                 case "exit":
                     os._exit(1)
