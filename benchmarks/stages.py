@@ -60,7 +60,7 @@ Item = TypeVar("Item")
 
 
 def run(folder: Path, quick: bool) -> Section:
-    n_scenes, n_other, n_staged, repeats = (12, 6, 6, 1) if quick else (1024, 512, 240, 3)
+    n_scenes, n_staged, repeats = (12, 6, 1) if quick else (1024, 240, 3)
     calls = {
         "1 s": make_calls(folder / "calls", n=200, shortest_s=1.0, longest_s=1.0),
         "0.8 to 1.2 s": make_calls(folder / "calls-of-any-length", n=200, shortest_s=0.8, longest_s=1.2),
@@ -69,16 +69,14 @@ def run(folder: Path, quick: bool) -> Section:
     section = Section(
         "Rendering, stage by stage",
         f"Scenes of {DURATION_S} s at {RATE} Hz, {EVENTS} events of 1 s (before resampling), FLAC level {FLAC_LEVEL}: "
-        f"{n_scenes} in {_DEFAULT}, the default, {n_other} in other formats; single stages, and all of the last case "
-        f"(events of 0.8 to 1.2 s, {_DEFAULT} only), with {n_staged}. All is synced to the disk. Medians (lowest to "
-        f"highest) of {repeats} repeats; in each, stages and limits in turn.",
+        f"{n_scenes}; single stages, and all of the last case (events of 0.8 to 1.2 s, {_DEFAULT} only), with "
+        f"{n_staged}. All is synced to the disk. Medians (lowest to highest) of {repeats} repeats; in each, stages and "
+        "limits in turn.",
     )
     cases = {name: case for name, case in CASES.items() if known(case.measured)}
     measured = {}
     for name, case in cases.items():
-        n = {kind: n_scenes if kind == _DEFAULT else n_other for kind in FORMATS}
-        if case.target is None:
-            n = {_DEFAULT: n_staged}
+        n = dict.fromkeys(FORMATS, n_scenes) if case.target else {_DEFAULT: n_staged}
         overrides = [f"items={max(n.values())}", f"duration={DURATION_S}", f"events.count={EVENTS}", *case.measured]
         overrides.append(f"events.resample={case.ratios}")
         spec = spec_over(calls[case.lengths].path, backgrounds.path, overrides)
