@@ -37,8 +37,10 @@ def _update(digest: Any, column: pa.Array | pa.ChunkedArray) -> None:
     elif pa.types.is_string(kind):
         digest.update(_bytes(pc.binary_length(array)))
         texts = array.drop_null() if array.null_count else array
-        all_of_them = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-        digest.update(pc.binary_join(all_of_them, "")[0].as_buffer())
+        _, offsets, content = texts.buffers()
+        if len(texts) and content is not None:  # else they are empty, and there may be no memory at all
+            start, end = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+            digest.update(memoryview(content)[start:end])
     else:
         digest.update(_bytes(array))
 

@@ -51,11 +51,8 @@ class TarShard(Container):
                 self._add(name, text)
 
     def _add(self, name: str, content: bytes) -> None:
-        member = tarfile.TarInfo(name)  # of nobody, at time 0
-        member.size = len(content)
-        member.mode = 0o644
         # Not by TarFile.addfile: it copies a member in pieces of 16 KiB, and keeps what it knows of all of them.
-        self._file.write(member.tobuf(_FORMAT, "utf-8", "strict"))
+        self._file.write(_header(name, len(content)))
         self._file.write(content)
         self._file.write(bytes(-len(content) % tarfile.BLOCKSIZE))
 
@@ -138,6 +135,28 @@ def _texts(tables: Mapping[str, pa.Table], of_questions: bool) -> Iterator[tuple
     n_scenes = pc.list_value_length(rows["scene_ids"]).to_pylist() if of_questions else [1] * len(rows)
     for row, n in zip(json_rows(rows), n_scenes, strict=True):
         yield f"{row['item_id' if of_questions else 'scene_id']}.json", orjson.dumps(row), n
+
+
+def _header(name: str, size: int) -> bytes:
+    """Header of a plain file of nobody, at time 0: what tarfile makes, in a quarter of its time.
+
+    >>> _header("a.json", 5) == _plain("a.json", 5)
+    True
+    """
+    if len(name) > tarfile.LENGTH_NAME or not name.isascii() or size >= 8**11:  # what needs a header of its own
+        return _plain(name, size)
+    start = b"%b%b%011o\0%b" % (name.encode().ljust(100, b"\0"), _PLAIN[100:124], size, _PLAIN[136:148])
+    checksum = sum(start) + sum(_PLAIN[156:]) + 8 * ord(" ")
+    return b"%b%06o\0 %b" % (start, checksum, _PLAIN[156:])
+
+
+def _plain(name: str, size: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    return member.tobuf(_FORMAT, "utf-8", "strict")
+
+
+_PLAIN: Final = _plain("", 0)
 
 
 def _says(content: bytes, text: bytes) -> bool:
