@@ -166,8 +166,10 @@ def facts_table(events: pa.Table, scenes: pa.Table) -> pa.Table:
     columns: dict[str, pa.Array] = {"scene_id": scenes["scene_id"].combine_chunks()}
     for field in _FACTS:
         fact = facts[field.name]
-        unknown = pa.array(fact.ambiguous & unmeasured)
-        columns[field.name] = pc.if_else(unknown, pa.nulls(len(unknown), field.type), fact.values.cast(field.type))
+        values, unknown = fact.values.cast(field.type), fact.ambiguous & unmeasured
+        columns[field.name] = (
+            pc.if_else(unknown, pa.nulls(len(values), field.type), values) if unknown.any() else values
+        )
     columns |= {"pitch_measure": pitch_measure, "loudness_measure": loudness_measure}
     flags = FACTS_SCHEMA.field("ambiguous").type
     columns["ambiguous"] = pa.StructArray.from_arrays(
@@ -408,6 +410,9 @@ def _extreme(
     possible = values if possible is None else possible
     sure = calls.named if sure is None else sure
     known = ~np.isnan(values)
+    if not (calls.heard & known).any():  # as where a frequency is not measured at all
+        none = np.full(calls.n_scenes, _NONE)
+        return none, none, calls.any(np.ones(len(calls.scene), np.bool_))
     value, row = _best(values, calls.scene, codes, calls.heard & known, calls.n_scenes)
     unknown = calls.any(calls.heard & ~known)
     value[unknown] = row[unknown] = _NONE

@@ -24,20 +24,30 @@ def table_hash(table: pa.Table) -> str:
 
 def _update(digest: Any, column: pa.Array | pa.ChunkedArray) -> None:
     array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-    digest.update(f"{len(array)};".encode())
-    digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
     kind = array.type
+    digest.update(f"{len(array)};".encode())
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.ones(len(array), np.bool_)
+    digest.update(np.packbits(valid).tobytes())
     if pa.types.is_struct(kind):
         for part in array.flatten():
             _update(digest, part)
     elif pa.types.is_list(kind):
-        digest.update(pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype("<i4").tobytes())
+        digest.update(_bytes(pc.list_value_length(array)))
         _update(digest, array.flatten())
     elif pa.types.is_string(kind):
-        digest.update(pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype("<i4").tobytes())
-        digest.update("".join(filter(None, array.to_pylist())).encode())
-    elif pa.types.is_boolean(kind):
-        digest.update(array.fill_null(False).to_numpy(zero_copy_only=False).tobytes())
+        digest.update(_bytes(pc.binary_length(array)))
+        texts = array.drop_null() if array.null_count else array
+        _, offsets, content = texts.buffers()
+        if len(texts) and content is not None:  # else they are empty, and there may be no memory at all
+            start, end = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+            digest.update(memoryview(content)[start:end])
     else:
-        values = array.fill_null(0).to_numpy(zero_copy_only=False)
-        digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
+        digest.update(_bytes(array))
+
+
+def _bytes(array: pa.Array) -> bytes:
+    """Numbers or flags, little-endian; 0 for null."""
+    if array.null_count:
+        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    values = array.to_numpy(zero_copy_only=False)
+    return bytes(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())

@@ -7,6 +7,7 @@ Where an item is a scene, the scene's columns and ``events``; where it is a ques
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from synthscape.labels.schema import EVENTS_SCHEMA, SCENES_SCHEMA, described, li
 _HUB_NAMES: Final = {"float": "float32", "double": "float64"}
 
 
+@cache
 def rows_schema(of_questions: bool) -> pa.Schema:
     """Columns of the rows; ``of_questions`` where an item is a question, else it is a scene."""
     own, scenes = _less(ITEMS_SCHEMA if of_questions else SCENES_SCHEMA, "audio"), _less(SCENES_SCHEMA, "audio")

@@ -7,8 +7,6 @@ What belongs together shares a name up to its first dot: ``s000000000.flac`` and
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -16,10 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from synthscape.files import naming
+from synthscape.labels.json_rows import json_rows
 from synthscape.output.containers import Container, Page, StoredAudio
 from synthscape.output.rows import item_rows
 from synthscape.storage import Place
@@ -38,7 +38,6 @@ class TarShard(Container):
         self._of_questions = of_questions
         with naming(self._path):
             self._file = self._path.open("xb")
-        self._tar = tarfile.open(fileobj=self._file, mode="w", format=_FORMAT)  # noqa: SIM115
 
     def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str:  # noqa: D102
         return f"{scene_id}.{self._suffix}" if part is None else f"{item_id}.{part}.{self._suffix}"
@@ -52,14 +51,15 @@ class TarShard(Container):
                 self._add(name, text)
 
     def _add(self, name: str, content: bytes) -> None:
-        member = tarfile.TarInfo(name)  # of nobody, at time 0
-        member.size = len(content)
-        member.mode = 0o644
-        self._tar.addfile(member, io.BytesIO(content))
+        # Not by TarFile.addfile: it copies a member in pieces of 16 KiB, and keeps what it knows of all of them.
+        self._file.write(_header(name, len(content)))
+        self._file.write(content)
+        self._file.write(bytes(-len(content) % tarfile.BLOCKSIZE))
 
     def close(self) -> dict[str, Path]:  # noqa: D102
         with naming(self._path):
-            self._tar.close()
+            size = self._file.tell() + 2 * tarfile.BLOCKSIZE
+            self._file.write(bytes(2 * tarfile.BLOCKSIZE + -size % tarfile.RECORDSIZE))
             self._file.close()
         return {self._name: self._path}
 
@@ -99,7 +99,7 @@ class StoredTars(StoredAudio):
         expected: list[str] = []
         for name, text, n_scenes in _texts(tables, self._of_questions):
             expected += [next(names) for _ in range(n_scenes)] + [name]
-            if name in there and self._content(shard, there[name]) != text:
+            if name in there and not _says(self._content(shard, there[name]), text):
                 yield f"{self.whole_name(shard, name)}: not what the tables say"
         if [member.name for member in members] != expected:
             yield f"{_file(shard)}: the names of its members are not those that follow from the tables"
@@ -133,9 +133,37 @@ def _texts(tables: Mapping[str, pa.Table], of_questions: bool) -> Iterator[tuple
     """Name and content of the JSON of each item, and how many scenes it has."""
     rows = item_rows(tables, of_questions)
     n_scenes = pc.list_value_length(rows["scene_ids"]).to_pylist() if of_questions else [1] * len(rows)
-    for row, n in zip(rows.to_pylist(), n_scenes, strict=True):
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-        yield f"{row['item_id' if of_questions else 'scene_id']}.json", text.encode(), n
+    for row, n in zip(json_rows(rows), n_scenes, strict=True):
+        yield f"{row['item_id' if of_questions else 'scene_id']}.json", orjson.dumps(row), n
+
+
+def _header(name: str, size: int) -> bytes:
+    """Header of a plain file of nobody, at time 0: what tarfile makes, in a quarter of its time.
+
+    >>> _header("a.json", 5) == _plain("a.json", 5)
+    True
+    """
+    if len(name) > tarfile.LENGTH_NAME or not name.isascii() or size >= 8**11:  # what needs a header of its own
+        return _plain(name, size)
+    start = b"%b%b%011o\0%b" % (name.encode().ljust(100, b"\0"), _PLAIN[100:124], size, _PLAIN[136:148])
+    checksum = sum(start) + sum(_PLAIN[156:]) + 8 * ord(" ")
+    return b"%b%06o\0 %b" % (start, checksum, _PLAIN[156:])
+
+
+def _plain(name: str, size: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    return member.tobuf(_FORMAT, "utf-8", "strict")
+
+
+_PLAIN: Final = _plain("", 0)
+
+
+def _says(content: bytes, text: bytes) -> bool:
+    """Whether JSON says what is expected, however numbers and spaces are written."""
+    with suppress(orjson.JSONDecodeError):
+        return content == text or orjson.dumps(orjson.loads(content)) == text
+    return False
 
 
 def _file(shard: str) -> str:

@@ -431,7 +431,7 @@ def versions() -> dict[str, str]:
     """Versions of what files depend on."""
     import soundfile
 
-    names = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow")
+    names = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow", "orjson")
     return {**{name: _version(name) for name in names}, "libsndfile": soundfile.__libsndfile_version__}
 
 

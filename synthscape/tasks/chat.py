@@ -6,12 +6,15 @@ A pure function of tables and spec. Rows are described in docs/tasks.md.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from synthscape.errors import DatasetError
+from synthscape.labels.json_rows import json_rows
 from synthscape.spec import Spec
 from synthscape.spec.problem import SpecKeyError, shown
 from synthscape.spec.schema import SCENE_TASKS, TIMED_TASKS
@@ -65,7 +68,8 @@ _OF_SOURCES: Final = ("scene_id", "role", "clip_id", "recording_id", "source_uid
 
 def chat_lines(items: pa.Table, events: pa.Table | None, spec: Spec) -> str:
     """The rows of :func:`chat_rows` as JSON lines: ASCII, one line each, also where names hold line separators."""
-    return "".join(f"{json.dumps(row, allow_nan=False)}\n" for row in chat_rows(items, events, spec))
+    text = b"\n".join([*map(orjson.dumps, chat_rows(items, events, spec)), b""]).decode()
+    return re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text) if not text.isascii() else text
 
 
 def chat_rows(items: pa.Table, events: pa.Table | None, spec: Spec) -> list[dict[str, Any]]:
@@ -88,9 +92,9 @@ def chat_rows(items: pa.Table, events: pa.Table | None, spec: Spec) -> list[dict
     if spec.task in SCENE_TASKS:
         if events is None:
             raise DatasetError(f"task {spec.task}: expected the events of all items, got none; give the events table")
-        for event in events.select(_EVENT_COLUMNS).to_pylist():
+        for event in json_rows(events.select(_EVENT_COLUMNS)):
             of_scene.setdefault(event.pop("scene_id"), []).append(event)
-    return [_row(item, of_scene, spec) for item in items.to_pylist()]
+    return [_row(item, of_scene, spec) for item in json_rows(items)]
 
 
 def _row(item: Item, of_scene: dict[str, list[dict[str, Any]]], spec: Spec) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def _row(item: Item, of_scene: dict[str, list[dict[str, Any]]], spec: Spec) -> d
         "source_dataset": spec.wording.dataset_name,
         "dataset_name": spec.wording.dataset_name,
         "license": "; ".join(sorted(set(item["licences"] or ()))) or NO_LICENCE,
-        "metadata": json.dumps(_metadata(item, events, answer, spec), ensure_ascii=False, allow_nan=False),
+        "metadata": orjson.dumps(_metadata(item, events, answer, spec)).decode(),
     }
     paths = _paths(item, spec)
     if single:
@@ -134,11 +138,15 @@ def _user_text(item: Item, spec: Spec, *, silent: bool) -> str:
     if number is None or not 0 <= number < len(phrases):
         raise _unfit(item, f"has wording {number}, expected 0 to {len(phrases) - 1}; give the spec of its dataset")
     audio = spec.wording.audio
-    text = question(phrases[number], _fields(item, spec, audio))
-    if spec.task not in SCENE_TASKS and text.count(audio) != len(item["scene_ids"]):
-        got = f"{text.count(audio)} for {len(item['scene_ids'])} audio files in item {item['item_id']}"
-        raise SpecKeyError(("wording", "audio"), "one placeholder for each audio file", got, "use another placeholder")
-    return question(phrases[number], _fields(item, spec, "")) if silent else text
+    if spec.task not in SCENE_TASKS:
+        text = question(phrases[number], _fields(item, spec, audio))
+        if text.count(audio) != len(item["scene_ids"]):
+            expected = "one placeholder for each audio file"
+            got = f"{text.count(audio)} for {len(item['scene_ids'])} audio files in item {item['item_id']}"
+            raise SpecKeyError(("wording", "audio"), expected, got, "use another placeholder")
+        if not silent:
+            return text
+    return question(phrases[number], _fields(item, spec, ""))
 
 
 def _fields(item: Item, spec: Spec, audio: str) -> dict[str, str]:
@@ -229,7 +237,8 @@ def option_names(item: Item, spec: Spec) -> list[str]:
 
 def _shown_name(name: str, spec: Spec) -> str:
     """A name from the bank as it stands in a text: on one line, else as it is."""
-    on_one_line = "".join(sign if sign.isprintable() else " " for sign in name).strip()
+    printable = name if name.isprintable() else "".join(sign if sign.isprintable() else " " for sign in name)
+    on_one_line = printable.strip()
     if spec.wording.audio in on_one_line:
         expected = "a placeholder that stands in no name"
         got = f"{shown(spec.wording.audio)}, which is in the name {shown(name)}"

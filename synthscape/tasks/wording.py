@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from string import Formatter
 from typing import Final
 
@@ -160,11 +161,12 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _parts(template: str) -> list[tuple[str, str]]:
+@lru_cache
+def _parts(template: str) -> tuple[tuple[str, str], ...]:
     """Stretches of plain text, and the field after each ("" at the end); ValueError where braces don't match."""
     parts = []
     for literal, name, form, conversion in Formatter().parse(template):
         if form or conversion or name == "":
             raise ValueError(f"{{{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}}}")
         parts.append((literal, name or ""))
-    return parts
+    return tuple(parts)

@@ -330,6 +330,19 @@ def test_tars_have_no_clock_and_no_user(of):
     assert not any(m.pax_headers for m in members)
 
 
+def test_tars_are_what_tarfile_writes(of, tmp_path):
+    """To the byte, padding and end included."""
+    path = of("webdataset").path / "data/00001.tar"
+    members = []
+    for info, content in _members(path):
+        plain = tarfile.TarInfo(info.name)
+        plain.size, plain.mode = len(content), 0o644
+        members.append((plain, content))
+    _tar(tmp_path / "same.tar", members)
+
+    assert path.read_bytes() == (tmp_path / "same.tar").read_bytes()
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_wav_in_every_format(stores, tmp_path, kind):
     """Names end as the files do, which are WAV, and the samples are the same."""
@@ -485,9 +498,18 @@ def test_verify_compares_what_tars_repeat(of, tmp_path):
     out = Path(shutil.copytree(of("webdataset").path, tmp_path / "out"))
     path = out / "data/00000.tar"
     members = _members(path)
-    changed = [(info, content.replace(b'"n_events": ', b'"n_events":1')) for info, content in members]
+    changed = [(info, content.replace(b'"n_events":', b'"n_events":1')) for info, content in members]
     _tar(path, changed)
     assert len(open_dataset(out).verify()) == 8
+    spaced = [
+        (info, json.dumps(json.loads(content)).encode() if info.name.endswith(".json") else content)
+        for info, content in members
+    ]
+    for info, content in spaced:
+        info.size = len(content)
+    _tar(path, spaced)
+    assert open_dataset(out).verify() == []  # how it is written does not matter
+    members = _members(path)
 
     link = tarfile.TarInfo("s000000000.flac")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"

@@ -383,6 +383,7 @@ def test_no_name_breaks_the_count(task, names, wording):
     made = json.loads(line)
     text = asked(made)
 
+    assert line.isascii()
     assert len(line.splitlines()) == 1
     assert text.count(AUDIO) == len(made["audio_paths"]) == len(row["scene_ids"])
     assert len(text.split("\n")) == len(asked(one(spec, item(task, wording=wording))).split("\n"))
