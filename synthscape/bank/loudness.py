@@ -7,10 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-import pyloudnorm
-import soxr
 from numpy.typing import NDArray
-from scipy.signal import sosfilt
 
 from synthscape.units import seconds_to_samples
 
@@ -36,12 +33,16 @@ def loudness_lufs(x: NDArray[np.floating[Any]], sample_rate: int) -> float:
         x: [samples], one or more, full scale is 1.
         sample_rate: Hz; 2 kHz to 384 kHz are tested.
     """
+    from scipy.signal import sosfilt  # which takes a second to import, and few renders measure loudness
+
     whole = np.asarray(x, dtype=np.float64)
     least = seconds_to_samples(LEAST_S, sample_rate)
     if len(whole) < least:
         whole = np.tile(whole, -(-least // len(whole)))
     factor = -(-LEAST_RATE // sample_rate)
     if factor > 1:
+        import soxr
+
         whole = soxr.resample(whole, sample_rate, factor * sample_rate, "VHQ")
         sample_rate *= factor
     for stage in _k_weighting(sample_rate):
@@ -58,6 +59,8 @@ def loudness_lufs(x: NDArray[np.floating[Any]], sample_rate: int) -> float:
 
 @lru_cache(maxsize=8)
 def _k_weighting(sample_rate: int) -> tuple[NDArray[np.float64], ...]:
+    import pyloudnorm
+
     # "DeMan" are the coefficients of the standard's tables 1 and 2; pyloudnorm's default approximates them
     filters = pyloudnorm.Meter(sample_rate, filter_class="DeMan")._filters.values()
     return tuple(np.concatenate([stage.b, stage.a])[None] for stage in filters)

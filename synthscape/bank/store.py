@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -63,11 +64,13 @@ class ClipStore:
         info: what ``store.json`` says.
     """
 
-    def __init__(self, path: Path, info: dict[str, Any], column_names: list[str]):
+    def __init__(self, path: Path, info: dict[str, Any], table: pq.ParquetFile):
         self.path = path
         self.where: Path | str = path
         self.info = info
-        self.column_names = column_names
+        self.column_names: list[str] = table.schema_arrow.names
+        self._table = table  # kept open: to open it again takes longer than to read a column
+        self._reading = Lock()
         self.kind: str = info["kind"]
         self.sample_rate: int = info["sample_rate"]
         self.fingerprint: str = info["fingerprint"]
@@ -100,12 +103,13 @@ class ClipStore:
         for name, size in expected_sizes(info).items():
             _check_size(folder / name, size)
         try:
-            with pq.ParquetFile(folder / CLIPS_FILE, memory_map=True) as table:
-                n_rows, schema = table.metadata.num_rows, table.schema_arrow
+            # not memory-mapped: if it were cut while we have it open, to read it would end the process
+            table = pq.ParquetFile(folder / CLIPS_FILE)
         except FileNotFoundError:
             raise StoreError(f"{folder / CLIPS_FILE} is missing: copy the store again, or build it again") from None
         except (pa.ArrowInvalid, OSError) as error:
             raise StoreError(f"{folder / CLIPS_FILE} is damaged ({error}): copy the store again") from None
+        n_rows, schema = table.metadata.num_rows, table.schema_arrow
         if n_rows != info["n_clips"]:
             raise StoreError(
                 f"{folder / CLIPS_FILE} has {n_rows} rows, {STORE_FILE} says {info['n_clips']}: the parts of this "
@@ -123,7 +127,7 @@ class ClipStore:
                 raise StoreError(
                     f"{folder / CLIPS_FILE} has no column {name!r}, which every store needs; build it again"
                 )
-        return cls(folder, info, schema.names)
+        return cls(folder, info, table)
 
     def __len__(self) -> int:
         return int(self.info["n_clips"])
@@ -162,8 +166,8 @@ class ClipStore:
             if name not in self.column_names:
                 raise StoreError(f"{self.path}: no column {name!r}{nearest(name, self.column_names)}")
         try:
-            with pq.ParquetFile(self.path / CLIPS_FILE, memory_map=True) as table:
-                return table.read(columns=list(names)).select(list(names))
+            with self._reading:
+                return self._table.read(list(names), use_threads=len(names) > 1).select(list(names))
         except (pa.ArrowInvalid, OSError) as error:
             raise StoreError(f"{self.path / CLIPS_FILE} is damaged ({error}): copy the store again") from None
 

@@ -279,7 +279,7 @@ def _column(store: ClipStore | None, name: str) -> pa.Array:
     kind = pa.float64() if name.endswith(("_hz", "_db", "_score")) else pa.string()
     if store is None:
         return pa.nulls(0, kind)
-    if name not in store.column_names:
+    if not store.has(name):
         return pa.nulls(len(store), kind)
     column = store.columns([name])[name].combine_chunks().cast(kind)
     return column.dictionary_encode() if kind == pa.string() else column

@@ -6,7 +6,6 @@ import math
 from typing import Final
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
 from synthscape_kernels.noise import COLOURED, NUMBERS_PER_STREAM, gaussian
@@ -39,6 +38,8 @@ def coloured_noise(
     Returns:
         int16 [n], the largest magnitude 32767.
     """
+    import scipy.fft  # which takes 0.1 s to import, and few renders need it
+
     n_fft = scipy.fft.next_fast_len(max(n, 2), real=True)
     n_bins = n_fft // 2 + 1
     numbers = np.empty(2 * n_bins)

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
-from scipy.signal import oaconvolve
 
 from synthscape.errors import MixError
 from synthscape.units import seconds_to_samples
@@ -124,6 +122,8 @@ def absorption_kernel(absorption: Absorption, distance_m: float, sample_rate: in
     Raises:
         MixError: the response changes too fast over frequency for four million taps.
     """
+    import scipy.fft  # which takes 0.1 s to import, and few renders need it
+
     n = 256
     while n <= _MAX_GRID:
         loss_db = absorption(np.arange(n // 2 + 1, dtype=np.float64) * (sample_rate / n)) * distance_m
@@ -210,5 +210,7 @@ def wet(call: NDArray[np.float32], kernel: Float64Array, lead: int) -> tuple[NDA
 
 
 def _convolved(x: Float64Array, y: Float64Array) -> Float64Array:
+    from scipy.signal import oaconvolve  # which takes a second to import, and few renders need it
+
     z: Float64Array = oaconvolve(x, y)
     return z

@@ -53,7 +53,8 @@ def dataset_card(spec: Spec, content: Mapping[str, Any]) -> str:
         content: what ``dataset.json`` says of it.
     """
     kind = spec.output.format if spec.output.audio != "none" and spec.output.control != "text" else "none"
-    front = yaml.safe_dump(_front(spec, content, kind), sort_keys=False, allow_unicode=True, width=120)
+    said, columns = _front(spec, content, kind), _configs(spec, content, kind)
+    front = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120) + _block(columns)
     parts = (
         f"# {markdown(spec.wording.dataset_name)}: {spec.task}",
         _what(spec, content, kind),
@@ -103,7 +104,6 @@ def _front(spec: Spec, content: Mapping[str, Any], kind: str) -> dict[str, Any]:
         "tags": ["audio", "bioacoustics", "synthetic", "sound-event-detection", "synthscape"],
         "task_categories": ["audio-classification", *(["audio-text-to-text"] if asked else [])],
         "size_categories": [_size(content["counts"]["delivered"])],
-        **_configs(spec, content, kind),
     }
 
 
@@ -167,6 +167,20 @@ def _of_tars(spec: Spec, content: Mapping[str, Any], asked: bool) -> dict[str, A
         "__key__": text,
         "__url__": text,
     }
+
+
+def _block(content: Mapping[str, Any], indent: str = "") -> str:
+    """YAML of plain names and numbers of ours, as :func:`yaml.safe_dump` writes it, slowly, of so many columns."""
+    text = ""
+    for name, value in content.items():
+        if isinstance(value, dict):
+            text += f"{indent}{name}:\n{_block(value, indent + '  ')}"
+        elif isinstance(value, list):
+            items = (_block(item, indent + "  ") for item in value)
+            text += f"{indent}{name}:\n" + "".join(f"{indent}- {item[len(indent) + 2 :]}" for item in items)
+        else:
+            text += f"{indent}{name}: {'true' if value is True else value}\n"
+    return text
 
 
 def _columns(features: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthscape.bank.licences import licence_matches
@@ -144,7 +146,7 @@ def build_index(
         "recording": recording,
         "source": source,
         "site": site,
-        "individual": _code(_text(bank, "individual")),
+        "individual": _code(_strings(bank, "individual")),
         "speaker": _code(_speakers(bank, every_caller=spec.events.process in TAKES_CALLERS)),
     }
     backdrop: dict[str, NDArray[Any]] = {
@@ -288,10 +290,14 @@ def _check_stores(spec: Spec, bank: ClipStore, backgrounds: ClipStore | None, im
         raise StoreError(f"{backgrounds.path}: its band table has another grid than {bank.path}; build both again")
 
 
-def _text(store: ClipStore, name: str) -> Text:
+def _strings(store: ClipStore, name: str) -> pa.ChunkedArray:
     if not store.has(name):
-        return pd.Series([None] * len(store), dtype="str")
-    column: Text = store.columns([name])[name].to_pandas().astype("str")
+        return pa.chunked_array([pa.nulls(len(store), pa.string())])
+    return store.columns([name])[name]
+
+
+def _text(store: ClipStore, name: str) -> Text:
+    column: Text = _strings(store, name).to_pandas().astype("str")
     return column
 
 
@@ -421,9 +427,10 @@ def _sort_into_classes(
         )
     number = {name: i for i, name in enumerate(order)}
     ids = np.where(usable, names.map(number).fillna(-1).to_numpy(dtype=np.int64), -1).astype(np.int32)
-    recordings = _text(bank, "recording_id")
-    table = pd.DataFrame({"id": ids, "recording": recordings})[ids >= 0].groupby("id")["recording"]
-    sizes, distinct = table.size(), table.nunique()
+    recordings = _code(_strings(bank, "recording_id"))
+    known = (ids >= 0) & (recordings >= 0)
+    pairs = np.unique(ids[known] * np.int64(len(bank)) + recordings[known])
+    sizes, distinct = np.bincount(ids[ids >= 0]), np.bincount(pairs // len(bank), minlength=len(order))
     return ids, [ClassEntry(name, int(sizes[i]), int(distinct[i])) for i, name in enumerate(order)]
 
 
@@ -614,27 +621,30 @@ def _min_ratio(spec: Spec, bank: ClipStore) -> NDArray[np.int16]:
     return _int(bank, "min_ratio_index", np.full(len(bank), -1, dtype=np.int64)).astype(np.int16)
 
 
-def _speakers(bank: ClipStore, *, every_caller: bool) -> Text:
+def _speakers(bank: ClipStore, *, every_caller: bool) -> pa.ChunkedArray:
     """Who calls: the individual where it is known, else the track (one track is one caller), else null.
 
     With ``every_caller`` null is nobody: see :func:`caller_names`.
     """
-    species, individual, track = (_text(bank, name) for name in ("species", "individual", "track_id"))
     if every_caller:
-        return caller_names(species, individual, track, _text(bank, "recording_id"))
-    known = "individual\0" + species.fillna("") + "\0" + individual
-    return known.where(individual.notna(), "track\0" + track)
+        columns = (_text(bank, name) for name in ("species", "individual", "track_id", "recording_id"))
+        return pa.chunked_array([pa.array(caller_names(*columns), pa.string())])
+    species, individual, track = (_strings(bank, name) for name in ("species", "individual", "track_id"))
+    known = pc.binary_join_element_wise("individual", species.fill_null(""), individual, "\0")
+    return pc.coalesce(known, pc.binary_join_element_wise("track", track, "\0"))
 
 
 def _codes(bank: ClipStore, backgrounds: ClipStore | None, column: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Numbers for equal values of a column over both stores; -1 for null."""
-    values = [_text(bank, column), *([] if backgrounds is None else [_text(backgrounds, column)])]
-    codes = _code(pd.concat(values, ignore_index=True))
+    stores = [bank] if backgrounds is None else [bank, backgrounds]
+    codes = _code(pa.chunked_array([chunk for store in stores for chunk in _strings(store, column).chunks]))
     return codes[: len(bank)].copy(), codes[len(bank) :].copy()
 
 
-def _code(values: Text) -> NDArray[np.int32]:
-    return np.asarray(pd.factorize(values)[0], dtype=np.int32)
+def _code(values: pa.ChunkedArray) -> NDArray[np.int32]:
+    """Numbers for equal values, in the order in which they first occur; -1 for null."""
+    codes: NDArray[np.int32] = values.dictionary_encode().combine_chunks().indices.fill_null(-1).to_numpy()
+    return codes
 
 
 def _listed(filtered: Counter[str]) -> str:

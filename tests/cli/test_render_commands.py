@@ -61,6 +61,20 @@ def test_help_loads_nothing_heavy(arguments):
     assert ended.stdout.strip().endswith("LOADED []")
 
 
+def test_a_render_imports_only_what_it_uses(run, spec):
+    """Loudness, rooms and noise take modules of SciPy that need a second to import; this render has none of them."""
+    heavy = ("scipy.fft", "scipy.signal", "scipy.stats", "soxr", "pyloudnorm", "matplotlib", "torch", "ray", "fsspec")
+    script = (
+        "import sys, atexit; from synthscape.cli import main; "
+        f"atexit.register(lambda: print('LOADED', [name for name in {heavy} if name in sys.modules])); main()"
+    )
+    command = [sys.executable, "-c", script, "render", str(spec), "items=1"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip().endswith("LOADED []")
+
+
 def test_version_is_that_of_the_package(run):
     """One number, from the package's metadata."""
     from importlib.metadata import version

@@ -81,6 +81,17 @@ def test_the_hub_reads_it(stores, tmp_path, kind):
     assert card.text.lstrip().startswith("# synthscape: strong_detection\n")
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("task", ["strong_detection", "few_shot_scenes", "call_type_mcq"])
+def test_the_front_matter_is_as_a_yaml_writer_has_it(data, kind, task):
+    """Whatever it holds: in names and columns nothing stands plain that had to be quoted."""
+    spec = load_spec(task, [f"output.format={kind}"])
+    parts = {"query": 1, "example_1": 2, "A": 3} if task != "strong_detection" else {}
+    text = dataset_card(spec, {**data.info, "parts": parts}).split("---\n", 2)[1]
+
+    assert text == yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True, width=120)
+
+
 def test_it_says_what_is_in_it(data):
     """Counts, classes, licences, fingerprints, versions and the spec, which loads again."""
     text = (data.path / "README.md").read_text(encoding="utf-8")
