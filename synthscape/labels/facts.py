@@ -184,8 +184,11 @@ def _calls(events: pa.Table, scenes: pa.Table) -> _Calls:
     order = np.lexsort((onset, scene))
     scene = scene[order]
 
+    in_order = bool((np.diff(order) == 1).all())
+
     def of(name: str) -> Any:
-        return events[name].combine_chunks().take(pa.array(order))
+        column = events[name].combine_chunks()
+        return column if in_order else column.take(pa.array(order))
 
     of_event = pa.array(scene)
     rate = _whole(scenes["sample_rate"].combine_chunks().take(of_event))
@@ -196,7 +199,7 @@ def _calls(events: pa.Table, scenes: pa.Table) -> _Calls:
     heard, truncated = _flags(of("audible").fill_null(False)), _flags(of("truncated"))
     sure = heard & ~truncated
     measured = {
-        name: of(name).cast(_DOUBLE).fill_null(np.nan).to_numpy()
+        name: of(name).to_numpy(zero_copy_only=False).astype(np.float64)  # null is NaN
         for name in ("f0_hz", "peak_hz", "low_hz", "high_hz", "snr_loudness_db", "snr_scene_db", "snr_band_db")
     }
     return _Calls(

@@ -307,13 +307,12 @@ def _is_heard(event: dict[str, Any]) -> bool:
 
 def _event_line(event: dict[str, Any], spec: Spec) -> str:
     low_hz, high_hz = event["low_hz"], event["high_hz"]
-    parts = [f"{event['onset_s']:.3f}-{event['offset_s']:.3f} s"]
-    if low_hz is not None and high_hz is not None:
-        parts.append(f"{low_hz:.0f}-{high_hz:.0f} Hz")
-    parts.append(_shown_name(event["species"] or event["class"], spec))
+    band = f"{low_hz:.0f}-{high_hz:.0f} Hz, " if low_hz is not None and high_hz is not None else ""
+    line = f"{event['onset_s']:.3f}-{event['offset_s']:.3f} s, {band}"
+    line += _shown_name(event["species"] or event["class"], spec)
     if spec.task == "detect_diarize" and event["speaker"] is not None:
-        parts.append(_shown_name(event["speaker"], spec))
-    return ", ".join(parts)
+        line += f", {_shown_name(event['speaker'], spec)}"
+    return line
 
 
 def _metadata(item: Item, events: list[dict[str, Any]] | None, answer: str, spec: Spec) -> dict[str, Any]:
