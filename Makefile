@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+# Programs that tests start would compile all our modules each time.
+unexport PYTHONDONTWRITEBYTECODE
+# Each module in one process, so that what its tests share is made once; the longest first, by tests/conftest.py.
+MODULES_APART := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test lint types contracts tests clean
 
@@ -22,8 +26,7 @@ contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --doctest-modules synthscape kernels/synthscape_kernels
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+	$(BIN)/python -m pytest $(MODULES_APART) --doctest-modules tests synthscape kernels/synthscape_kernels
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

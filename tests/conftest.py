@@ -19,6 +19,36 @@ os.environ |= {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": f"{
 ROOT = Path(__file__).resolve().parent.parent
 
 
+#: Modules that take half a minute and more, in the order in which they begin, so that all processes end at about the
+#: same time. Those that compile for themselves come first: when they end, kernels are there for all others.
+LONGEST = (
+    "verification/test_purity.py",  # compiles kernels for two kinds of CPU
+    "packaging/test_wheel.py",  # compiles them in an install
+    "scale/test_ray.py",
+    "tasks/test_planned_items.py",
+    "tasks/test_rendered_items.py",
+    "packaging/test_benchmarks.py",
+    "verification/test_real_data.py",
+    "scale/test_disks.py",
+    "verification/test_demo_scenes.py",
+    "tasks/test_tasks_on_real_banks.py",
+    "tasks/test_leakage_harness.py",
+    "tasks/test_rendered_items_truth.py",
+    "tasks/test_rendered_items_files.py",
+    "plan/test_processes.py",
+    "plan/test_planner.py",
+    "scale/test_many_scenes.py",
+    "scale/test_kills.py",
+    "known_faults/test_surroundings.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first."""
+    place = {ROOT / "tests" / name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real recordings, beside the checkout: required in CI, optional elsewhere."""

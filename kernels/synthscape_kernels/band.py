@@ -7,7 +7,8 @@ the sum of the 10 values nearest to 2 M k / n, weighted by the kernel. Being rea
 of half the length, of its even and odd samples.
 
 The error is noise over the whole spectrum, of -126 dB of the signal's energy (-135 dB where the stretch is 2): some 30
-dB under that of audio in 16 bits.
+dB under that of audio in 16 bits. A signal that is loud at one end only has up to 12 dB more, and a spectrum of a few
+strong bins has it near them.
 """
 
 from __future__ import annotations

@@ -39,10 +39,7 @@ from tests.small_dataset import contents, make_stores, small_spec, write_spec
 
 ray = pytest.importorskip("ray")
 
-pytestmark = [
-    pytest.mark.xdist_group("ray"),  # one cluster
-    pytest.mark.filterwarnings("ignore::ResourceWarning:ray"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning:ray")
 
 ITEMS = 24
 IN_SHARDS_OF_2 = ("items=24", "output.items_per_shard=2")

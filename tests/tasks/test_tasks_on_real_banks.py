@@ -29,8 +29,6 @@ from synthscape.tasks.generator import SceneGenerator
 from tests.leakage import Heard, likeness, nearest_extent, nearest_option, picture
 from tests.real_banks import PARTS, make_real_backgrounds, make_real_bank
 
-pytestmark = pytest.mark.xdist_group("real banks")  # they are built once
-
 SPECS = sorted(path.stem for path in Path(scene_specs.__file__).parent.glob("*.yaml"))
 ITEMS = 6
 ONE_SPECIES = ("question.negatives.cross_species=0", "question.matched_share=0")

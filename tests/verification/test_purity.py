@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,17 @@ def elsewhere(work: Path, spec: tuple[str, ...], n_audio: int, **environment: st
     return ended.stdout.strip(), work / "audio.npy"
 
 
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Gives a folder for kernels compiled for a kind of CPU, which takes a minute: the next run finds them.
+
+    What numba keeps goes by all kernels' source, its own version and the CPU; in a folder of their own they are never
+    mixed up with those of another.
+    """
+    cache = getattr(request.config, "cache", None)  # there is none with -p no:cacheprovider
+    return lambda cpu: str(cache.mkdir(f"kernels-{cpu}") if cache else tmp_path)
+
+
 def simd_found() -> str:
     """What NumPy chose for this CPU beyond its baseline, for NPY_DISABLE_CPU_FEATURES."""
     extensions = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -144,11 +156,13 @@ def test_plans_do_not_depend_on_the_cpu(spec: Spec, overrides: tuple[str, ...], 
     assert there == here
 
 
-def test_audio_of_another_kind_of_cpu(spec: Spec, overrides: tuple[str, ...], tmp_path: Path) -> None:
+def test_audio_of_another_kind_of_cpu(
+    spec: Spec, overrides: tuple[str, ...], tmp_path: Path, kept: Callable[[str], str]
+) -> None:
     """Kernels compiled for a plain CPU give the same plan, and samples within 1 LSB, over 99.9 % of them equal."""
     generator = SceneGenerator(spec)
     here = np.concatenate([generator.render([i]).audio[0] for i in range(ITEMS)])
-    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path), "NPY_DISABLE_CPU_FEATURES": simd_found()}
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": kept("generic"), "NPY_DISABLE_CPU_FEATURES": simd_found()}
     plan_hash, file = elsewhere(tmp_path, overrides, ITEMS, **plain)
     difference = np.abs(pcm16(np.load(file)).astype(int) - pcm16(here))
     print(f"{(difference > 0).sum()} of {len(difference)} samples differ")
@@ -166,13 +180,17 @@ def test_golden_scenes(tmp_path: Path) -> None:
     assert made == golden, "a change of output needs a new PLAN_VERSION"
 
 
-def test_golden_scenes_on_an_older_cpu(tmp_path: Path) -> None:
+def test_golden_scenes_on_an_older_cpu(kept: Callable[[str], str]) -> None:
     """Kernels compiled for a Haswell of 2013 give the golden plan and samples too, bit for bit."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.verification.golden", "--print"],
         cwd=ROOT,
         env=os.environ
-        | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma", "NUMBA_CACHE_DIR": str(tmp_path)},
+        | {
+            "NUMBA_CPU_NAME": "haswell",
+            "NUMBA_CPU_FEATURES": "+avx2,+fma",
+            "NUMBA_CACHE_DIR": kept("haswell"),
+        },
         capture_output=True,
         text=True,
     )
