@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,35 @@ def test_missing_and_damaged_parts_are_named(tmp_path, rng, part):
     file.unlink()
     with pytest.raises(StoreError, match=part):
         ClipStore.open(tmp_path / "bank")
+
+
+def test_a_table_that_is_cut_while_it_is_open_is_damaged(tmp_path, rng):
+    """The process doesn't end at it; a store that is put in the place of an open one changes nothing for who reads."""
+    _write(tmp_path / "bank", _some(rng, 40))
+    _write(tmp_path / "other", _some(rng, 40))
+    bank, replaced = ClipStore.open(tmp_path / "bank"), ClipStore.open(tmp_path / "other")
+    ids = replaced.columns(["clip_id"])
+    table = tmp_path / "bank" / "clips.parquet"
+    table.with_name("copy").write_bytes(table.read_bytes())
+    table.with_name("copy").replace(tmp_path / "other" / "clips.parquet")
+    os.truncate(table, 10)
+
+    with pytest.raises(StoreError, match=r"clips\.parquet is damaged"):
+        bank.columns(["clip_id"])
+    assert replaced.columns(["clip_id"]).equals(ids)
+
+
+def test_columns_are_read_by_several_threads(tmp_path, rng):
+    """Each gets what it asks for, of a table of several row groups."""
+    _write(tmp_path / "bank", _some(rng, 40))
+    path = tmp_path / "bank" / "clips.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table, path, row_group_size=7)
+    bank = ClipStore.open(tmp_path / "bank")
+    names = ["clip_id", "recording_id", "species", "start", "length", "rms_db"] * 50
+    with ThreadPoolExecutor(8) as pool:
+        for name, columns in zip(names, pool.map(lambda name: bank.columns([name]), names), strict=True):
+            assert columns.equals(table.select([name]))
 
 
 def test_sizes_are_in_the_message(tmp_path, rng):
