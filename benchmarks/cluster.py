@@ -7,13 +7,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from benchmarks.stores import RATE, make_backgrounds, make_calls, spec_over
 from benchmarks.tables import NotMeasuredError, Section, number, spread, verdict
-from synthscape.scale.progress import Step
 from synthscape.scale.render import render
 from synthscape.spec import Spec
 
@@ -92,12 +91,12 @@ def run(folder: Path, quick: bool) -> Section:
 
 @dataclass
 class _Run:
-    """When shards came to exist, in seconds since the render was called."""
+    """When shards came to exist, in seconds since the render was called: engines may tell of them later."""
 
     per_shard: int
     actors: int
-    ray_s: float = 0.0
-    times: list[float] = field(default_factory=list)
+    ray_s: float
+    times: list[float]
 
     @property
     def scenes_per_s(self) -> float:
@@ -110,15 +109,11 @@ class _Run:
 
 
 def _timed(spec: Spec, actors: int, *, ray: str | None = None, workers: int = 1, ray_s: float = 0.0) -> _Run:
-    made = _Run(spec.output.items_per_shard, actors, ray_s)
-    begin = time.perf_counter()
-
-    def told(step: Step) -> None:
-        if step.shard is not None:
-            made.times.append(time.perf_counter() - begin)
-
-    render(spec, ray=ray, workers=workers, progress=told)
-    return made
+    begin = time.time()
+    render(spec, ray=ray, workers=workers)
+    receipts = Path(spec.output.dir, "receipts").iterdir()
+    times = sorted(receipt.stat().st_mtime - begin for receipt in receipts)
+    return _Run(spec.output.items_per_shard, actors, ray_s, times)
 
 
 def _on_ray(spec: Spec, actors: int) -> _Run:

@@ -59,7 +59,7 @@ def on_threads(scenes: SceneGenerator, workers: int) -> Iterator[Run]:
             try:
                 for shard in shards:
                     begun.append((shard, begin_shard(scenes, folder, shard, pool, progress, workers, writing)))
-                    end(1)  # the one before was written while this one was mixed
+                    end(1 if writing else 0)  # the one before was written while this one was mixed
             finally:  # what is being written when a render is stopped is finished, and told
                 end(0)
             return made_meanwhile

@@ -50,6 +50,7 @@ def test_shards_are_told_when_they_exist(stores, tmp_path, workers):
         if step.shard is not None:
             assert (tmp_path / "out" / "receipts" / f"{step.shard:05d}.json").is_file()
             assert items >= min(8 * (step.shard + 1), 23)
+            assert items <= 8 * (step.shard + workers)  # with one worker, before the next is begun
             told.append(step.shard)
 
     render(small_spec(tmp_path, stores, "output.items_per_shard=8"), workers=workers, progress=look)
