@@ -10,7 +10,7 @@ from pathlib import Path
 
 from synthscape.scale.render import available_workers
 
-PACKAGES = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow")
+PACKAGES = ("synthscape", "numpy", "numba", "scipy", "soundfile", "pyarrow", "orjson")
 
 
 def describe() -> list[tuple[str, str]]:

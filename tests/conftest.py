@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from synthscape.bank.store import ClipStore
 from synthscape.spec import Spec, load_spec
@@ -15,6 +16,9 @@ from tests.scenes import make_backgrounds, make_bank, make_impulses
 
 # what reads datasets back asks nobody, and leaves nothing in a home
 os.environ |= {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": f"{tempfile.gettempdir()}/synthscape-hub"}
+
+settings.register_profile("synthscape", deadline=None)  # how long an example takes says how busy the machine is
+settings.load_profile("synthscape")
 
 ROOT = Path(__file__).resolve().parent.parent
 

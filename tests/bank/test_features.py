@@ -230,7 +230,7 @@ def test_band_holds_95_percent():
     assert features["band_fraction"] == pytest.approx(0.95, abs=0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n=st.integers(1, 3000),
     kind=st.sampled_from(["noise", "click", "constant", "tone", "two"]),

@@ -401,7 +401,7 @@ def test_opening_does_not_read_rows(tmp_path):
     assert time.perf_counter() - begin < 5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     pcm=st.lists(st.integers(-32767, 32767), min_size=1, max_size=60).filter(any),
     scale=st.floats(1e-6, 1e6),

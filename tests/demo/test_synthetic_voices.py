@@ -219,7 +219,7 @@ def test_no_two_renditions_are_the_same(tracks: list[Track]) -> None:
     assert len(seen) == sum(len(track.calls) for track in tracks)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**64 - 1), species=st.sampled_from(SPECIES), recording=st.integers(0, RECORDINGS - 1))
 def test_any_seed_gives_a_sound_track(seed: int, species: object, recording: int) -> None:
     """Whatever the seed: finite, no clipping, four calls or more, none longer than 2 s."""

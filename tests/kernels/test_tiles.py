@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthscape_kernels.tiles import chunk_lists, tile_lists
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n_scenes=st.integers(0, 4), size=st.integers(1, 50))
 def test_tiles_list_what_touches_them_in_order(seed: int, n_scenes: int, size: int) -> None:
     """Each tile lists exactly the events of its scene that have a sample in it, in plan order."""
@@ -28,7 +28,7 @@ def test_tiles_list_what_touches_them_in_order(seed: int, n_scenes: int, size: i
     assert len(at) == n_scenes * n_tiles + 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 8), size=st.integers(1, 50))
 def test_chunks_cover_an_event_once(seed: int, n: int, size: int) -> None:
     """The chunks of an event begin at its first sample, follow each other, and end at or just behind its last."""

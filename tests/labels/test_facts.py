@@ -103,7 +103,7 @@ def some_events(draw: st.DrawFn) -> list[dict]:
     return sorted(rows, key=lambda row: row["onset"])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(some_events(), min_size=1, max_size=4))
 def test_facts_are_those_computed_by_hand(scenes):
     """Scenes with ties, near-ties, doubtful calls and none at all."""

@@ -31,7 +31,7 @@ def test_two_calls_of_one_class_are_two() -> None:
     assert counts[1, :, 0].tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hop=st.integers(1, 300), share=st.floats(0, 1), seed=st.integers(0, 1000))
 def test_frames_hold_enough_of_an_event(hop: int, share: float, seed: int) -> None:
     """An event counts in exactly the frames with enough of it, or in the fullest: sample by sample."""

@@ -129,7 +129,7 @@ def backgrounds(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
 RATIOS = ((1, 1), (3, 4), (3, 2))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     row=st.integers(0, 1),
     ratio=st.integers(0, 2),

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -55,7 +55,6 @@ def largest_error(x: NDArray[np.float32]) -> float:
     return float(np.sqrt(12 * 2.0**-46 * np.sum((g * x) ** 2) * np.mean(1 / g**2)))
 
 
-@settings(deadline=None)
 @given(
     n=st.integers(1, 20000),
     edges=st.tuples(st.floats(0, 1), st.floats(0, 1)),
@@ -136,7 +135,6 @@ def test_one_sample():
     assert band_energy(-2 * x, RATE, 100, 200) == pytest.approx(1.0, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(n=st.integers(1, 700), seed=st.integers(0, 1000))
 def test_all_bins_are_all_energy(n: int, seed: int) -> None:
     """Over the whole spectrum the energy is the sum of squares (Parseval), for any length."""
@@ -145,7 +143,6 @@ def test_all_bins_are_all_energy(n: int, seed: int) -> None:
     assert band_energy(x, RATE, 0.0, RATE / 2) == pytest.approx(np.sum(x.astype(float) ** 2), rel=1e-6)
 
 
-@settings(deadline=None)
 @given(n=st.integers(2, 400), low=st.floats(0, 7000), width=st.floats(1, 4000), seed=st.integers(0, 1000))
 def test_bins_are_those_nearest_to_the_edges(n: int, low: float, width: float, seed: int) -> None:
     """A band's energy is that of a plain two-sided DFT in the bins from nearest low to nearest high."""

@@ -63,7 +63,7 @@ def close_to_reference(
         assert batch.scene_gain_db[i] == pytest.approx(truth.scene_gain_db, abs=1 / 256)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     reference=st.sampled_from(["band", "local", "scene"]),
     edges=st.sampled_from(["inside", "truncate"]),
@@ -281,7 +281,7 @@ def test_stores_are_never_modified(spec_of: SpecOf, bank: ClipStore, backgrounds
     assert all((bank.pcm(row) == clip).all() for row, clip in enumerate(before))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     heard=st.sampled_from(["distance", "room", "tail", "distance, room", "distance, tail"]),
     mode=st.sampled_from(["snr", "snr", "source"]),

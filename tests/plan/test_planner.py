@@ -425,7 +425,7 @@ def test_levels_and_snrs_have_their_distributions(spec_of: SpecOf, bank: ClipSto
     assert scipy.stats.kstest(plan.level_dbfs / 256, scipy.stats.uniform(-45, 10).cdf).pvalue > 1e-4
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     count=st.integers(1, 30),
     duration=st.floats(0.5, 20),

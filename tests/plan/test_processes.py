@@ -361,7 +361,7 @@ PROCESSES = {
 }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     process=st.sampled_from(sorted(PROCESSES)),
     duration=st.floats(0.8, 15),

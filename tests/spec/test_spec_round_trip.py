@@ -41,7 +41,7 @@ def _as_floats(tree: Any) -> Any:
     return float(tree) if isinstance(tree, int) and not isinstance(tree, bool) and abs(tree) < 2**53 else tree
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SPECS, st.randoms(use_true_random=False))
 def test_specs_round_trip_and_fingerprints_hold(content: dict[str, Any], order: random.Random) -> None:
     """A spec written out loads as an equal one; order, comments, floats and what is outside leave the fingerprint."""

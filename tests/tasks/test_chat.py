@@ -365,7 +365,7 @@ NASTY = st.one_of(
 
 
 @given(st.sampled_from(CHOICES), st.lists(NASTY, min_size=4, max_size=4, unique=True), st.integers(0, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_name_breaks_the_count(task, names, wording):
     """Names are opaque: as many placeholders as files, a line a row and an option, or a refusal of the placeholder."""
     spec = spec_of(task)
