@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -158,6 +159,12 @@ def test_a_bar_at_a_terminal(stores, tmp_path):
     assert text.index("\x1b[?25h") < text.index("scenes/s")  # ... even while the bar is
 
 
+def unignored() -> None:
+    """Heed signals again which the tests themselves may have been started to ignore (nohup, ``&``)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_stopped_in_the_middle(stores, tmp_path, number, code):
     """Ctrl-C and SIGTERM: exit code 130 and 143, one line, an event, nothing left aside; then it goes on."""
@@ -167,7 +174,7 @@ def test_stopped_in_the_middle(stores, tmp_path, number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=unignored,
     )
     events = []
     with process:
@@ -213,11 +220,10 @@ def test_stopped_at_any_moment(stores, tmp_path, monkeypatch, capsys, moment, pl
     original = holder.__dict__[name]
     inner = original.__func__ if isinstance(original, classmethod) else original
 
-    sent = []
+    once = threading.Lock()
 
     def signalled(*arguments, **options):
-        if not sent:  # a second one would end us at once
-            sent.append(signal.SIGTERM)
+        if once.acquire(blocking=False):  # a second one, from another thread, would end us at once
             os.kill(os.getpid(), signal.SIGTERM)
         return inner(*arguments, **options)
 
