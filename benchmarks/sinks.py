@@ -46,7 +46,7 @@ def encode_into(kind: str, folder: Path, encode: Callable[[Item], bytes], items:
 def _parquet(path: Path, scenes: Iterator[tuple[str, bytes]]) -> None:
     schema = pa.schema([("audio", pa.struct({"bytes": pa.binary(), "path": pa.string()}))])
     with path.open("xb") as file:
-        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_batch_size": 16}
         with pq.ParquetWriter(file, schema, **plain) as writer:
             while page := list(islice(scenes, PAGE)):
                 names, contents = zip(*page, strict=True)

@@ -13,7 +13,7 @@ from typing import IO, Final
 from synthscape.files import naming
 
 _AT_ONCE: Final = 4  # syncs under way: file systems commit several in one go
-_MOST_UNSYNCED: Final = 32  # files; then writing waits for the disk
+_MOST_UNSYNCED: Final = 128  # files; then writing waits for the disk: those of a page come all at once
 _TOGETHER: Final = 8  # files that are handed to a thread at a time: to hand one over costs as much as to write it
 
 
