@@ -24,6 +24,7 @@ from synthscape.output.dataset import open_dataset
 from synthscape.scale.progress import Step
 from synthscape.scale.render import render
 from tests.scale.tiny import held, leftovers, make_stores, tiny_spec, write_tiny_spec
+from tests.signals import unignored
 
 COMMAND = [sys.executable, "-c", "from synthscape.cli import main; main()"]
 
@@ -157,12 +158,6 @@ def test_a_bar_at_a_terminal(stores, tmp_path):
     assert re.search(r"rendering .* \d+/400 .*scenes/s · \d+ x real time · 0 failed", plain)
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is there again
     assert text.index("\x1b[?25h") < text.index("scenes/s")  # ... even while the bar is
-
-
-def unignored() -> None:
-    """Heed signals again which the tests themselves may have been started to ignore (nohup, ``&``)."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

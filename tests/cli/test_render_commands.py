@@ -16,6 +16,7 @@ from synthscape.cli import main
 from synthscape.output.dataset import open_dataset
 from synthscape.scale.render import render
 from tests.hand_built import make_bank
+from tests.signals import unignored
 from tests.small_dataset import contents, make_stores, small_spec, write_spec
 
 COMMAND = [sys.executable, "-c", "from synthscape.cli import main; main()"]
@@ -181,7 +182,7 @@ def test_interrupted_render_goes_on(spec, stores, tmp_path):
         [*COMMAND, "render", spec, *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background inherits "ignore"
+        preexec_fn=unignored,
     )
     limit = time.monotonic() + 60
     while not list((tmp_path / "out").glob("receipts/[0-9]*.json")) and time.monotonic() < limit:

@@ -35,6 +35,7 @@ from synthscape.tasks.generator import SceneGenerator
 from tests.conftest import ROOT
 from tests.hand_built import RATE, clip_columns, tone_clip
 from tests.scale.watched import Elsewhere, Fatal, Watched
+from tests.signals import unignored
 from tests.small_dataset import contents, make_stores, small_spec, write_spec
 
 ray = pytest.importorskip("ray")
@@ -331,7 +332,9 @@ def test_the_driver_is_stopped(cluster, stores, tmp_path, long):
 
     def stopped(how: signal.Signals) -> tuple[int, str, str]:
         before = len(list(receipts.iterdir())) if receipts.exists() else 0
-        driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        driver = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=unignored
+        )
         while driver.poll() is None and not (receipts.exists() and len(list(receipts.iterdir())) > before + 4):
             time.sleep(0.01)
         driver.send_signal(how)
