@@ -9,7 +9,6 @@ import secrets
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,7 +19,6 @@ from synthscape.errors import DatasetError, StorageError
 from synthscape.files import ASIDE_PREFIX, naming, written_aside
 
 Sizes = Mapping[str, tuple[int, int]]  # name of a file or folder -> number of files at or under it, and their bytes
-_AT_ONCE: Final = 8  # files that are on their way to their places
 _OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)  # why nothing can be renamed over it
 
 
@@ -117,15 +115,6 @@ class Place(ABC):
     @abstractmethod
     def put(self, finished: Path, name: str) -> None:
         """Move a finished file or folder from this machine to its place, replacing what is there."""
-
-    def put_all(self, finished: Mapping[str, Path]) -> None:
-        """Move files and folders to their places, by the names they get, several at a time: each waits for the disk.
-
-        If one can't be moved, others may be there.
-        """
-        with ThreadPoolExecutor(_AT_ONCE, "synthscape-put") as pool:
-            for moved in [pool.submit(self.put, path, name) for name, path in finished.items()]:
-                moved.result()
 
     @abstractmethod
     def remove(self, name: str) -> None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -317,9 +316,14 @@ class ShardWriter:
         if self._container is not None:
             parts |= self._container.close()
         self._files.wait()
-        with ThreadPoolExecutor(len(TABLES)) as pool:  # most of it is not Python's
-            hashes = dict(zip(self._tables, pool.map(self._write_table, self._tables), strict=True))
-        parts |= {shard_file(part, name): self._table_path(part) for part in self._tables}
+        hashes = {}
+        for part, tables in self._tables.items():
+            table = pa.concat_tables(tables)
+            hashes[part] = table_hash(table)
+            path = parts[shard_file(part, name)] = self._workspace / f"{part}.parquet"
+            with naming(path), pq.ParquetWriter(path, table.schema, compression="zstd") as file:
+                if len(table):  # datasets can't read a row group without rows
+                    file.write_table(table, _ROWS_PER_GROUP)
         for part, texts in self._texts.items():
             content = "".join(texts).encode()
             hashes[part] = text_hash(content)
@@ -327,7 +331,8 @@ class ShardWriter:
             with naming(path):
                 path.write_bytes(content)
         sizes = LocalPlace(self._workspace).sizes(str(path.relative_to(self._workspace)) for path in parts.values())
-        place.put_all(parts)
+        for part, path in parts.items():
+            place.put(path, part)
         said = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -353,17 +358,6 @@ class ShardWriter:
             if stale or there.get("files") != said["files"]:  # of its files, ours have taken the place
                 place.write(_receipt_file(name), as_json(said))
         return said
-
-    def _table_path(self, part: str) -> Path:
-        return self._workspace / f"{part}.parquet"
-
-    def _write_table(self, part: str) -> str:
-        """Write one of the tables, and give its hash."""
-        path, table = self._table_path(part), pa.concat_tables(self._tables[part])
-        with naming(path), pq.ParquetWriter(path, table.schema, compression="zstd") as file:
-            if len(table):  # datasets can't read a row group without rows
-                file.write_table(table, _ROWS_PER_GROUP)
-        return table_hash(table)
 
 
 @contextmanager
