@@ -167,8 +167,10 @@ class LocalPlace(Place):
         return (self.where / name).exists()
 
     def entries(self, folder: str = "") -> list[str]:  # noqa: D102
-        path = self.where / folder
-        return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+        try:
+            return sorted(entry.name for entry in (self.where / folder).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def sizes(self, names: Iterable[str]) -> Sizes:  # noqa: D102
         return {name: _size(self.where / name) for name in names}
@@ -257,12 +259,13 @@ class LocalPlace(Place):
 
 
 def _size(path: Path) -> tuple[int, int]:
-    if path.is_file():
-        return 1, path.stat().st_size
+    """Number of files and their bytes; what another process takes away meanwhile isn't there."""
+    found = (Path(folder) / name for folder, _, names in os.walk(path) for name in names) if path.is_dir() else [path]
     files = bytes_ = 0
-    for folder, _, names in os.walk(path):
-        files += len(names)
-        bytes_ += sum((Path(folder) / name).stat().st_size for name in names)
+    for file in found:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            bytes_ += file.stat().st_size
+            files += 1
     return files, bytes_
 
 

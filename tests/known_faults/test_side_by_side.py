@@ -1,0 +1,29 @@
+"""Processes that write the same shard: what one takes away, another may be looking at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from synthscape.storage import LocalPlace
+
+
+def test_files_that_go_while_they_are_counted(tmp_path, monkeypatch):
+    """A folder that is replaced between listing and counting is not all there; it was an error, of one of several."""
+    folder = tmp_path / "audio" / "00000"
+    folder.mkdir(parents=True)
+    for name in ("a.flac", "b.flac"):
+        (folder / name).write_bytes(b"12345")
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda path: [*walk(path), shutil.rmtree(path)][:-1])
+
+    assert LocalPlace(tmp_path).sizes(["audio/00000"]) == {"audio/00000": (0, 0)}
+    assert LocalPlace(tmp_path).sizes(["audio/00000"]) == {"audio/00000": (0, 0)}
+
+
+def test_files_under_a_file(tmp_path):
+    """A file where a folder was: nothing is there, as far as counting and listing go."""
+    (tmp_path / "audio").write_bytes(b"")
+
+    assert LocalPlace(tmp_path).sizes(["audio/00000", "audio"]) == {"audio/00000": (0, 0), "audio": (1, 0)}
+    assert LocalPlace(tmp_path).entries("audio/00000") == LocalPlace(tmp_path).entries("audio") == []
