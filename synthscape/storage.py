@@ -258,15 +258,16 @@ class LocalPlace(Place):
         return path
 
 
-def _size(path: Path) -> tuple[int, int]:
+def _size(path: Path | os.DirEntry[str]) -> tuple[int, int]:
     """Number of files and their bytes; what another process takes away meanwhile isn't there."""
-    found = (Path(folder) / name for folder, _, names in os.walk(path) for name in names) if path.is_dir() else [path]
-    files = bytes_ = 0
-    for file in found:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            bytes_ += file.stat().st_size
-            files += 1
-    return files, bytes_
+    try:
+        if not path.is_dir():
+            return 1, path.stat().st_size
+        with os.scandir(path) as entries:
+            sizes = [_size(entry) for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, 0
+    return sum(files for files, _ in sizes), sum(bytes_ for _, bytes_ in sizes)
 
 
 def _sync_folder(path: Path) -> None:

@@ -82,20 +82,13 @@ class Prepared:
         )
 
 
-@dataclass
-class _Batch:
+@dataclass(frozen=True)
+class _Batch(Prepared):
     """Prepared scenes, and what is mixed and measured so far."""
 
-    plan: ScenePlan
-    filters: Filters
-    tables: Tables
     room: Audio  # for transforms
-    scenes: NDArray[np.void]
-    layers: NDArray[np.void]
-    events: NDArray[np.void]
     levels: NDArray[np.void]  # [e] of mix.LEVEL
     any_apart: bool
-    active: tuple[NDArray[np.int64], NDArray[np.int64]]
     background_lufs: Floats  # [s] NaN where it is not measured
     loudness: Floats  # [e] LUFS at unit gain; NaN where it is not measured
     tail_samples: NDArray[np.int64]  # [e]
@@ -182,21 +175,22 @@ class Mixer:
             layers=self._layers(plan),
             events=events,
             active=active_as_played(plan, self._bank) if self._by_source else (_NONE, _NONE),
-            scene_bytes=self._scene_bytes(plan, events["apart"]),
+            scene_bytes=self._scene_bytes(plan),
         )
 
     def memory_needed(self, plan: ScenePlan | Prepared, stems: bool) -> int:
         """Bytes of memory that rendering these scenes at once takes, on one thread; an estimate on the safe side."""
-        prepared = plan if isinstance(plan, Prepared) else self.prepare(plan)
-        plan = prepared.plan
+        plan, scene_bytes = (
+            (plan.plan, plan.scene_bytes) if isinstance(plan, Prepared) else (plan, self._scene_bytes(plan))
+        )
         kept = len(plan) + (len(plan) + plan.n_events + _ENCODED_STEMS if stems else 0)
-        return 4 * kept * int(plan.n_samples.max(initial=0)) + int(prepared.scene_bytes.max(initial=0))
+        return 4 * kept * int(plan.n_samples.max(initial=0)) + int(scene_bytes.max(initial=0))
 
-    def _scene_bytes(self, plan: ScenePlan, apart: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _scene_bytes(self, plan: ScenePlan) -> NDArray[np.int64]:
         scene = np.repeat(np.arange(len(plan)), np.diff(plan.event_offsets))
         heard = np.minimum(plan.clip_offset, plan.n_samples[scene]) - np.maximum(plan.clip_onset, 0)
         made = heard + self._surroundings.longest_tails(plan)
-        times = np.where(apart, 2, 1)  # by itself, and with the others
+        times = np.where(self._surroundings.propagated(plan) | self._by_source, 2, 1)  # by itself, and with the others
         pieces = np.bincount(scene, weights=times * np.minimum(made, plan.n_samples[scene]), minlength=len(plan))
         longest = np.zeros(len(plan), np.int64)
         np.maximum.at(longest, scene, made)
@@ -217,7 +211,7 @@ class Mixer:
             MixError: the scenes don't fit in memory.
         """
         prepared = plan if isinstance(plan, Prepared) else self.prepare(plan)
-        plan, events = prepared.plan, prepared.events
+        plan = prepared.plan
         n_samples = int(plan.n_samples.max(initial=0))
         short = short_of_memory(self.memory_needed(prepared, stems))
         if short:
@@ -226,16 +220,10 @@ class Mixer:
                 "ask for fewer at a time, or for shorter ones"
             )
         batch = _Batch(
-            plan=plan,
-            filters=prepared.filters,
-            tables=prepared.tables,
+            **vars(prepared),
             room=transform_room(prepared.longest),
-            scenes=prepared.scenes,
-            layers=prepared.layers,
-            events=events,
             levels=np.full(plan.n_events, np.nan, mix.LEVEL),
-            any_apart=bool(events["apart"].any()),
-            active=prepared.active,
+            any_apart=bool(prepared.events["apart"].any()),
             background_lufs=np.full(len(plan), np.nan),
             loudness=np.full(plan.n_events, np.nan),
             tail_samples=np.zeros(plan.n_events, np.int64),

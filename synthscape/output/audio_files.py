@@ -16,6 +16,7 @@ class AudioFiles(Container):
     """A file a scene, being written."""
 
     def __init__(self, workspace: Path, shard: str, suffix: str, files: SyncedFiles):
+        super().__init__()
         self._folder = workspace / "audio"
         self._folder.mkdir()
         self._name = f"audio/{shard}"
@@ -25,9 +26,11 @@ class AudioFiles(Container):
     def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str:  # noqa: D102
         return f"{self._name}/{scene_id}.{self._suffix}"
 
+    def add_audio(self, scene_id: str, content: bytes) -> None:  # noqa: D102
+        self._files.write(self._folder / f"{scene_id}.{self._suffix}", content)
+
     def add(self, page: Page) -> None:  # noqa: D102
-        for name, content in zip(page.tables["scenes"]["scene_id"].to_pylist(), page.audio, strict=True):
-            self._files.write(self._folder / f"{name}.{self._suffix}", content)
+        return
 
     def close(self) -> dict[str, Path]:  # noqa: D102
         return {self._name: self._folder}

@@ -17,7 +17,6 @@ from synthscape.storage import Place
 class Page:
     """Some items of a shard, all that were delivered of them, in order."""
 
-    audio: list[bytes]  # encoded, one a scene; none where no audio is written
     tables: Mapping[str, pa.Table]  # events, scenes, facts, items
     texts: Mapping[str, str] = field(default_factory=dict)  # chat
 
@@ -31,6 +30,9 @@ class Container(ABC):
 
     growing: Path | None = None
 
+    def __init__(self) -> None:
+        self._waiting: dict[str, bytes] = {}  # audio whose page has not been added, by its scene
+
     @abstractmethod
     def audio_name(self, scene_id: str, item_id: str, part: str | None) -> str:
         """What the tables call the audio of a scene.
@@ -41,9 +43,20 @@ class Container(ABC):
             part: what it is in its item; None where an item is a scene.
         """
 
+    def add_audio(self, scene_id: str, content: bytes) -> None:
+        """Audio of a scene, encoded; of all scenes of a page before the page is added. From any thread, in any order.
+
+        Here it waits for its page; a container may as well write it at once.
+        """
+        self._waiting[scene_id] = content
+
     @abstractmethod
     def add(self, page: Page) -> None:
-        """Write some items."""
+        """Write some items, in their order."""
+
+    def _audio_of(self, page: Page) -> list[bytes]:
+        """Audio of the scenes of a page, which no longer waits."""
+        return [self._waiting.pop(scene) for scene in page.tables["scenes"]["scene_id"].to_pylist()]
 
     @abstractmethod
     def close(self) -> dict[str, Path]:

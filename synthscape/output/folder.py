@@ -293,6 +293,11 @@ class ShardWriter:
         for name, text in page.texts.items():
             self._texts.setdefault(name, []).append(text)
 
+    def add_audio(self, scene_id: str, content: bytes) -> None:
+        """Take the audio of a scene, encoded; if it is delivered, that is before the page it is in is added."""
+        if self._container is not None:
+            self._container.add_audio(scene_id, content)
+
     def add_stems(self, scene_id: str, background: bytes, stems: Iterable[bytes]) -> None:
         """Write the background and the events of a scene, encoded, in the order of the events table, one by one."""
         folder = self._workspace / "stems" / scene_id

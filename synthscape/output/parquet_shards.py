@@ -44,6 +44,7 @@ class ParquetShard(Container):
     """A Parquet file, being written row group by row group."""
 
     def __init__(self, workspace: Path, shard: str, suffix: str, sample_rate: int, of_questions: bool):
+        super().__init__()
         self._path = self.growing = workspace / "data.parquet"
         self._name = _file(shard)
         self._suffix = suffix
@@ -67,13 +68,14 @@ class ParquetShard(Container):
         rows = item_rows(page.tables, self._of_questions)
         if not len(rows):
             return
-        if sum(map(len, page.audio)) > _MOST_BYTES:
+        contents = self._audio_of(page)
+        if sum(map(len, contents)) > _MOST_BYTES:
             raise DatasetError(
                 f"{self._name}: an item of more than 2 GiB of audio, which a Parquet file can't hold; ask for a "
                 "shorter duration, or output.format=folder"
             )
         names = page.tables["scenes"]["audio"].combine_chunks()
-        audio = pa.StructArray.from_arrays([pa.array(page.audio, pa.binary()), names], fields=_AUDIO.fields)
+        audio = pa.StructArray.from_arrays([pa.array(contents, pa.binary()), names], fields=_AUDIO.fields)
         if self._of_questions:
             audio = pa.ListArray.from_arrays(rows["scenes"].combine_chunks().offsets, audio, type=listed(_AUDIO))
         with naming(self._path):

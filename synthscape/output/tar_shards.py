@@ -32,6 +32,7 @@ class TarShard(Container):
     """A tar, being written: no clocks, no users, so the same items are the same bytes."""
 
     def __init__(self, workspace: Path, shard: str, suffix: str, of_questions: bool):
+        super().__init__()
         self._path = self.growing = workspace / "data.tar"
         self._name = _file(shard)
         self._suffix = suffix
@@ -43,7 +44,7 @@ class TarShard(Container):
         return f"{scene_id}.{self._suffix}" if part is None else f"{item_id}.{part}.{self._suffix}"
 
     def add(self, page: Page) -> None:  # noqa: D102
-        files = zip(page.tables["scenes"]["audio"].to_pylist(), page.audio, strict=True)
+        files = zip(page.tables["scenes"]["audio"].to_pylist(), self._audio_of(page), strict=True)
         with naming(self._path):
             for name, text, n_scenes in _texts(page.tables, self._of_questions):
                 for _ in range(n_scenes):

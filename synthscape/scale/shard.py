@@ -239,7 +239,6 @@ def _page(scenes: SceneGenerator, writer: ShardWriter, page: ItemPlan, done: Seq
     said.parts.update(delivered.parts or ())
     said.licences.update(pc.list_flatten(tables.scenes["licences"]).to_pylist())
     return Page(
-        [content for one in done for content in one.audio],
         {"events": tables.events, "scenes": tables.scenes, "facts": tables.facts, "items": tables.items},
         {"chat": tables.chat_lines()} if output.chat else {},
     )
@@ -277,7 +276,6 @@ class _Mixed:
 
     batch: SceneBatch  # what was measured, without audio; scenes of failed items are failures
     hashes: list[str]  # of each scene that was delivered
-    audio: list[bytes]  # its file; none where no audio is written
     failures: dict[int, str]  # item number -> reason
     n_items: int
     n_samples: int  # delivered
@@ -294,7 +292,7 @@ def _mix_items(scenes: SceneGenerator, writer: ShardWriter, to_mix: _Batch) -> _
     rate = plan.sample_rate
     background, event_stems = without_patches(plan, batch.background, batch.stems)
     labels = labelled_plan(plan)
-    hashes, audio, n_samples = [], [], 0
+    hashes, n_samples = [], 0
     for s, name in enumerate(items.scene_ids):
         if s in lost:
             continue
@@ -305,7 +303,7 @@ def _mix_items(scenes: SceneGenerator, writer: ShardWriter, to_mix: _Batch) -> _
         n_samples += n
         hashes.append(pcm_hash(pcm))
         if writer.has_audio:
-            audio.append(encode(pcm, rate, output.audio))
+            writer.add_audio(name, encode(pcm, rate, output.audio))
         if event_stems is not None:
             events = event_stems[labels.events_of(s), :n]
             writer.add_stems(
@@ -313,7 +311,7 @@ def _mix_items(scenes: SceneGenerator, writer: ShardWriter, to_mix: _Batch) -> _
             )
     measured = replace(batch, pcm=None, stems=None, background=None, failures=lost or None)
     reasons = {int(items.numbers[i]): reason for i, reason in failed.items()}
-    return _Mixed(measured, hashes, audio, reasons, len(items), n_samples)
+    return _Mixed(measured, hashes, reasons, len(items), n_samples)
 
 
 def _check_fits_memory(mixer: Mixer, parts: Sequence[ScenePlan | Prepared], stems: bool, workers: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -237,16 +238,21 @@ def option_names(item: Item, spec: Spec) -> list[str]:
 
 def _shown_name(name: str, spec: Spec) -> str:
     """A name from the bank as it stands in a text: on one line, else as it is."""
+    return _on_one_line(name, spec.wording.audio, spec.wording.none)
+
+
+@lru_cache(4096)  # a name is in the text again and again
+def _on_one_line(name: str, placeholder: str, none: str) -> str:
     printable = name if name.isprintable() else "".join(sign if sign.isprintable() else " " for sign in name)
     on_one_line = printable.strip()
-    if spec.wording.audio in on_one_line:
+    if placeholder in on_one_line:
         expected = "a placeholder that stands in no name"
-        got = f"{shown(spec.wording.audio)}, which is in the name {shown(name)}"
+        got = f"{shown(placeholder)}, which is in the name {shown(name)}"
         raise SpecKeyError(
             ("wording", "audio"), expected, got, "use another, or leave that class out (classes.include)"
         )
-    if on_one_line == spec.wording.none:
-        got = f"{shown(spec.wording.none)}, which is a name too"
+    if on_one_line == none:
+        got = f"{shown(none)}, which is a name too"
         raise SpecKeyError(("wording", "none"), "a word that is no name", got, "use another, or leave that class out")
     return on_one_line
 

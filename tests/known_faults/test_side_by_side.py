@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 
 from synthscape.storage import LocalPlace
 
@@ -14,10 +15,19 @@ def test_files_that_go_while_they_are_counted(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     for name in ("a.flac", "b.flac"):
         (folder / name).write_bytes(b"12345")
-    walk = os.walk
-    monkeypatch.setattr(os, "walk", lambda path: [*walk(path), shutil.rmtree(path)][:-1])
+    scandir = os.scandir
 
+    @contextmanager
+    def then_gone(path):
+        with scandir(path) as entries:
+            listed = list(entries)
+        monkeypatch.undo()
+        shutil.rmtree(path)
+        yield listed
+
+    monkeypatch.setattr(os, "scandir", then_gone)
     assert LocalPlace(tmp_path).sizes(["audio/00000"]) == {"audio/00000": (0, 0)}
+    assert not folder.exists()
     assert LocalPlace(tmp_path).sizes(["audio/00000"]) == {"audio/00000": (0, 0)}
 
 

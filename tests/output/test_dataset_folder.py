@@ -377,7 +377,7 @@ def asking(same, stores, tmp_path) -> Path:
             lines = [{"id": row["item_id"], "messages": ["\u2028 é鳥"]} for row in rows]
             chat = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
             with folder.shard(shard) as writer:
-                writer.add(Page([], tables, {"chat": chat}))
+                writer.add(Page(tables, {"chat": chat}))
                 writer.commit({"pcm_hash": "", "failures": [], "counts": {"items": len(shard)}})
         content = {"spec": spec.plain(explicit=True), "counts": {"delivered": ITEMS, "events": 0}}
         folder.finish(FAILURES_SCHEMA.empty_table(), "", content)
