@@ -21,7 +21,7 @@ from synthscape.spec.schema import Output
 
 #: All formats; the first is the default.
 FORMATS: Final[tuple[str, ...]] = next(f for f in fields(Output) if f.name == "format").metadata["rule"].allowed
-PAGE: Final = 209  # scenes of 10 s at 16 kHz whose tables a render makes together
+ROWS: Final = 16  # of Parquet, written at a time: more would wait for memory
 SHARD: Final = 512
 
 Item = TypeVar("Item")
@@ -46,9 +46,9 @@ def encode_into(kind: str, folder: Path, encode: Callable[[Item], bytes], items:
 def _parquet(path: Path, scenes: Iterator[tuple[str, bytes]]) -> None:
     schema = pa.schema([("audio", pa.struct({"bytes": pa.binary(), "path": pa.string()}))])
     with path.open("xb") as file:
-        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_batch_size": 16}
+        plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
         with pq.ParquetWriter(file, schema, **plain) as writer:
-            while page := list(islice(scenes, PAGE)):
+            while page := list(islice(scenes, ROWS)):
                 names, contents = zip(*page, strict=True)
                 audio = pa.StructArray.from_arrays(
                     [pa.array(contents, pa.binary()), pa.array(names)], fields=list(schema.field("audio").type)

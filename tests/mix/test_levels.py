@@ -93,6 +93,23 @@ def test_weak_bands_of_long_primes(n):
     assert band_energy(x, RATE, low_hz, high_hz) == pytest.approx(plain_energies(x)[first : last + 1].sum(), rel=1e-4)
 
 
+@pytest.mark.parametrize(("width", "most_db"), [(1, 0.1), (16, 0.01)])
+def test_bins_beside_all_the_rest(width, most_db):
+    """Right beside a step of 60 dB, where hardly anything is, single bins are within 0.1 dB, 16 within 0.01 dB."""
+    rng = np.random.default_rng(width)
+    errors_db = []
+    for _ in range(200):
+        n, at, step_db = int(rng.integers(800, 20000)), rng.uniform(0.05, 0.9), float(rng.choice([-60, 60]))
+        x = stepped_noise(n, at, step_db, rng, np.exp(-float(rng.choice([-20, 0, 20])) * np.arange(n) / n))
+        edge = round(at * (n // 2 + 1))
+        first = edge if step_db > 0 else edge - width
+        expected = plain_energies(x)[first : first + width].sum()
+        found = band_energy(x, RATE, first * RATE / n, (first + width - 1) * RATE / n)
+        errors_db.append(abs(10 * np.log10(found / expected)))
+
+    assert max(errors_db) < most_db
+
+
 @pytest.mark.parametrize("n", [600, 2048, 2925, 17554])
 def test_what_is_found_in_an_empty_band_is_tiny(n):
     """The noise of the transform, at the lengths it stretches least, is under -122 dB of the signal's energy."""
