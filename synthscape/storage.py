@@ -264,7 +264,7 @@ def _size(path: Path | os.DirEntry[str]) -> tuple[int, int]:
         if not path.is_dir():
             return 1, path.stat().st_size
         with os.scandir(path) as entries:
-            sizes = [_size(entry) for entry in entries]
+            sizes = [_size(entry) for entry in entries if entry.is_file() or entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return 0, 0
     return sum(files for files, _ in sizes), sum(bytes_ for _, bytes_ in sizes)

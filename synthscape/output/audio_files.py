@@ -30,7 +30,7 @@ class AudioFiles(Container):
         self._files.write(self._folder / f"{scene_id}.{self._suffix}", content)
 
     def add(self, page: Page) -> None:  # noqa: D102
-        return
+        return  # its audio is there
 
     def close(self) -> dict[str, Path]:  # noqa: D102
         return {self._name: self._folder}

@@ -37,3 +37,15 @@ def test_files_under_a_file(tmp_path):
 
     assert LocalPlace(tmp_path).sizes(["audio/00000", "audio"]) == {"audio/00000": (0, 0), "audio": (1, 0)}
     assert LocalPlace(tmp_path).entries("audio/00000") == LocalPlace(tmp_path).entries("audio") == []
+
+
+def test_links_between_files(tmp_path):
+    """Links to files count as those do (data tools put them there); those to folders are not followed in circles."""
+    folder = tmp_path / "audio"
+    folder.mkdir()
+    (tmp_path / "kept.flac").write_bytes(b"12345")
+    (folder / "a.flac").symlink_to(tmp_path / "kept.flac")
+    (folder / "above").symlink_to(tmp_path)
+    (folder / "gone.flac").symlink_to(tmp_path / "nothing")
+
+    assert LocalPlace(tmp_path).sizes(["audio"]) == {"audio": (1, 5)}
